@@ -1,4 +1,4 @@
-// The door of an engine: how many requests may be inside.
+// The bound on the requests inside an engine.
 #pragma once
 
 #include <atomic>
@@ -8,14 +8,14 @@
 
 namespace paceline::actors {
 
-/// Counts requests from before they are looked at until their end is told, so that what waits in a
-/// mailbox is bounded, too. Threads: any; nobody waits for another.
+/// Counts requests from before they are looked at until their end is told, so that messages waiting
+/// in mailboxes are bounded, too. Threads: any; nobody waits for another.
 class Admission {
 public:
-  /// most: requests waiting or running.
+  /// most: number of requests that may wait or run.
   explicit Admission(int most) : free_(std::make_shared<std::atomic<int>>(most)) {}
 
-  /// One request's; given back when it goes.
+  /// One request's place; given back by the destructor.
   class Place {
   public:
     Place() = default;
@@ -38,7 +38,7 @@ public:
     std::shared_ptr<std::atomic<int>> free_;
   };
 
-  /// None: all are taken.
+  /// Takes a place. None: all are taken.
   std::optional<Place> enter() {
     int free = free_->load();
     while (free > 0)

@@ -11,8 +11,8 @@ using scheduling::Forget;
 using speculation::Frontier;
 using speculation::Frontiers;
 
-/// The queue, and the lane that takes from it. Lent, it outlives the actor, but not the actor's
-/// lane: posts then go nowhere, since a successor may be writing to the same pages.
+/// The queue, and the lane that takes from it. It is lent, and outlives the actor, but not the
+/// actor's lane: posts then go nowhere, since a successor may be writing to the same pages.
 class DraftModel::Inbox final : public speculation::DraftInbox {
 public:
   Inbox(std::shared_ptr<gpu::Step> step, std::shared_ptr<execution::DraftQueue> queue,
@@ -37,13 +37,13 @@ private:
   void wake_lane() {
     const std::lock_guard lock(mutex_);
     if (lane_ && queue_->claim_lane())
-      (void)lane_->submit(step_); // refused: the lane is closing, and so is the draft
+      (void)lane_->submit(step_); // A refusal means that the lane is closing, and so is the draft.
   }
 
   std::shared_ptr<gpu::Step> step_;
   std::shared_ptr<execution::DraftQueue> queue_;
   std::mutex mutex_;
-  std::shared_ptr<gpu::Lane> lane_; // null once closed
+  std::shared_ptr<gpu::Lane> lane_; // Null once closed.
 };
 
 DraftModel::DraftModel(Handle::pointer self, DraftModelParts parts,

@@ -1,4 +1,5 @@
-// The draft model actor: knows sequences, positions, tokens and pages; nothing of requests.
+// The draft model actor, which knows sequences, positions, tokens and pages, but nothing of
+// requests.
 #pragma once
 
 #include "base/telemetry.hpp"
@@ -15,30 +16,29 @@ namespace paceline::actors {
 class DraftProxy;
 
 struct DraftModelParts {
-  std::shared_ptr<gpu::Device> device; ///< Whose lane drafts.
-  /// What drafts: a DraftStep (a model) or a DrafterStep (a Drafter), which takes its work from
-  /// this queue.
-  /// Its q rows go to `reader`, the target's device.
+  std::shared_ptr<gpu::Device> device; ///< Device whose lane drafts.
+  /// Makes the step that drafts: a DraftStep (a model) or a DrafterStep (a Drafter), which takes
+  /// its work from this queue. Its q rows go to `reader`, the target's device.
   std::function<std::shared_ptr<gpu::Step>(std::shared_ptr<execution::DraftQueue>,
                                            std::shared_ptr<gpu::Device> reader)>
       make_step;
   std::shared_ptr<execution::LaneCloser> closer;
   std::shared_ptr<base::Telemetry> telemetry;
-  /// Whether it is not to be started again when it is down; null: it always is.
+  /// Returns whether the draft is not to be started again when it is down; empty: it always is.
   std::function<bool()> is_disabled{};
-  /// It is on another machine, and all other parts but `telemetry` count for nothing.
+  /// The draft on another machine; if it is set, only `telemetry` is used of the other parts.
   std::shared_ptr<const DraftProxy> remote{};
 };
 
-/// Owns the draft lane. Frontiers go to the lane through a queue; windows come back to who waits
-/// for them from the lane itself (speculation/chain.hpp), so no message passes through here per
-/// token or per window.
+/// Owns the draft lane. Frontiers go to the lane through a queue; windows come back from the lane
+/// itself to those who wait for them (speculation/chain.hpp), so no message passes through this
+/// actor per token or per window.
 class DraftModel {
 public:
   using Handle = messages::DraftActor;
   static constexpr const char* name = "draft";
 
-  /// Throws std::runtime_error when the device gives no lane or no memory (the supervisor sees an
+  /// Throws std::runtime_error if the device gives no lane or no memory (the supervisor sees an
   /// actor that did not start).
   DraftModel(Handle::pointer self, DraftModelParts parts, std::shared_ptr<gpu::Device> target);
   ~DraftModel();

@@ -16,10 +16,10 @@
 namespace paceline::actors {
 namespace {
 
-// As Request::drafter has it; a look-up has its own.
+// The name in Request::drafter of the caller's Drafter; a look-up has its own name.
 constexpr const char* drafter_name = "drafter"; ///< The caller's.
 
-/// Null: `name` is no look-up.
+/// Makes a look-up; null if `name` is none.
 std::shared_ptr<Drafter> make_lookup(const std::string& name, const EngineOptions& o) {
   if (name == "suffix")
     return std::make_shared<speculation::SuffixDrafter>(o.draft_memory_bytes);
@@ -34,9 +34,9 @@ Result<gpu::DeviceName> last_name(const gpu::Device& target) {
   return gpu::parse_device(shards.empty() ? target.name() : shards.back()->name());
 }
 
-/// Where a draft model runs unless told: beside a target on the CPU, on the last of its cores with
-/// a thread of its own (a small model gains nothing from more, and the target's team keeps the
-/// others to itself); else where the target is, or the last of its devices.
+/// Returns the default device of a draft model: beside a target on the CPU, the last of its cores
+/// with a thread of its own (a small model gains nothing from more, and the target's team keeps the
+/// others to itself); else the target's device, or the last of its devices.
 std::string model_device(const EngineOptions& o, const gpu::Device& target) {
   if (!o.draft_device.empty())
     return o.draft_device;
@@ -46,7 +46,8 @@ std::string model_device(const EngineOptions& o, const gpu::Device& target) {
   return last_own_device(o);
 }
 
-/// A Drafter is code of the host's; ours takes no time beside a simulated target.
+/// Returns the device of a Drafter, which is code on the host; the engine's own ones take no time
+/// beside a simulated target.
 std::string drafter_device(const EngineOptions& o, const gpu::Device& target) {
   if (o.draft_device.empty() && !target.on_host())
     return "cpu";
@@ -56,12 +57,14 @@ std::string drafter_device(const EngineOptions& o, const gpu::Device& target) {
                                                                   : model_device(o, target);
 }
 
-/// Nobody who is asked for one continuation drafts forks.
+/// Replaces forks by a chain, for a draft that is asked for one continuation only and so drafts no
+/// forks.
 Lookahead chain_at_most(Lookahead lookahead) {
   return lookahead == Lookahead::none ? lookahead : Lookahead::chain;
 }
 
-/// The draft actor's parts, with steps made from `drafting` for whichever device the target is on.
+/// Makes the draft actor's parts, with steps made from `drafting` for whichever device the target
+/// is on.
 template <class Step>
 DraftModelParts draft_parts(const typename Step::Parts& drafting, const EngineParts& parts) {
   DraftModelParts out;
@@ -89,13 +92,14 @@ public:
 
 class ModelDraft final : public DraftSource {
 public:
-  /// map: null where the vocabulary is the target's. says: of a head on the target, by its ids.
+  /// map: null if the vocabulary is the target's. says: columns of a head on the target, by the
+  /// target's ids.
   ModelDraft(const EngineOptions& options, std::string name, LoadedModel draft,
              std::shared_ptr<const text::VocabularyMap> map, std::vector<TokenId> says = {})
       : options_(options), name_(std::move(name)), draft_(std::move(draft)), map_(std::move(map)),
         says_(std::move(says)) {}
 
-  /// Reading weights is what a step costs.
+  /// Sets the prior of the draft's cost: the time of a step is that of reading weights.
   void adjust(speculation::PolicyOptions& policy, const LoadedModel& target) const override {
     const auto bytes = std::max<std::size_t>(target.info({}).weight_bytes, 1);
     policy.prior_cost_ratio =
@@ -143,7 +147,8 @@ public:
 
 private:
   bool is_head() const { return !says_.empty(); }
-  /// Of a page that holds so many of the target's tokens: in its own vocabulary there may be more.
+  /// Returns the slots of a page that holds so many of the target's tokens: the draft's own
+  /// vocabulary may need more tokens for them.
   int slots(int page_tokens) const {
     return map_ ? speculation::limits::draft_slots_per_token * page_tokens : page_tokens;
   }
@@ -155,7 +160,7 @@ private:
   std::vector<TokenId> says_;
 };
 
-/// Drafts by a Drafter, the caller's or one of ours.
+/// A draft by a Drafter, which is the caller's or the engine's own.
 class HostDraft final : public DraftSource {
 public:
   HostDraft(std::string name, std::shared_ptr<Drafter> drafter, std::shared_ptr<gpu::Device> host)
@@ -176,7 +181,7 @@ public:
         .q_rows = parts.q_rows};
     parts.draft = draft_parts<execution::DrafterStep>(drafting, parts);
     parts.draft->is_disabled = [host = drafting.host] { return host->is_disabled(); };
-    parts.sampler.check_draws_every = 0; // the engine's own
+    parts.sampler.check_draws_every = 0; // The draws are the engine's own.
     return {};
   }
 
@@ -186,7 +191,7 @@ private:
   std::shared_ptr<gpu::Device> host_;
 };
 
-/// A look-up has its turns on the lane of the model that it drafts beside.
+/// A draft model with a look-up, which has its turns on the model's lane.
 class MixedDraft final : public DraftSource {
 public:
   MixedDraft(std::string lookup_name, std::shared_ptr<Drafter> lookup,
@@ -211,7 +216,7 @@ public:
 private:
   std::string lookup_name_;
   std::shared_ptr<Drafter> lookup_;
-  std::shared_ptr<gpu::Device> host_; ///< For its rows of q.
+  std::shared_ptr<gpu::Device> host_; ///< Device of the look-up's rows of q.
   std::unique_ptr<ModelDraft> model_;
 };
 
@@ -239,7 +244,7 @@ model_draft(const ModelLoader& loader, const LoadedModel& target, const std::str
   return std::make_unique<ModelDraft>(loader.options(), name, std::move(*draft), std::move(*map));
 }
 
-/// A format of its own that makes it smaller is all a draft out of the target has.
+/// Checks the format of a draft out of the target: a smaller format is all that it has of its own.
 Result<void> check_self_format(const EngineOptions& o, const LoadedModel& target,
                                WeightFormat format) {
   if (target.model->info().weights == to_string(format))
@@ -269,7 +274,7 @@ Result<std::unique_ptr<ModelDraft>> self_draft(const ModelLoader& loader, const 
       });
 }
 
-/// It reads what the target leaves in its own memory, wherever that is.
+/// Checks that a head can read the values that the target leaves in its memory, wherever that is.
 Result<void> check_head_devices(const EngineOptions& o, const gpu::Device& target,
                                 const gpu::Device& head) {
   if (!o.reserve_device.empty())

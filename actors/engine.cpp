@@ -58,7 +58,8 @@ Result<void> Engine::Impl::start() {
   return {};
 }
 
-/// What lacks memory or a thread to end waits for it: nothing can be thrown here.
+/// Closes the engine. If memory or a thread is lacking it tries again until that is there, since
+/// nothing can be thrown here.
 Engine::Impl::~Impl() {
   constexpr std::chrono::milliseconds pause(10);
   for (;; std::this_thread::sleep_for(pause))
@@ -84,12 +85,13 @@ Result<void> Engine::Impl::shutdown(std::chrono::milliseconds drain) {
     caf::anon_send_exit(supervisor_, caf::exit_reason::user_shutdown);
     supervisor_ = nullptr;
   }
-  // Lanes before the actor system: their last steps still name actors.
+  // The lanes are closed before the actor system goes, since their last steps still name actors.
   runtime_->await_actors();
   if (!lanes_closed())
     leave_behind();
-  // CAF takes memory while its system goes, and ends the process where a caller has none, so that
-  // it goes on a thread of its own. In virtual time the caller's thread is one of the system's.
+  // CAF takes memory while its system goes, and ends the process if the caller's thread may not
+  // have any, so the system goes on a thread of its own. In virtual time the caller's thread is one
+  // of the system's.
   if (options_.virtual_time)
     runtime_.reset();
   else
@@ -103,17 +105,18 @@ bool Engine::Impl::lanes_closed() {
          context.closer->close(patience.count() > 0 ? std::optional(patience) : std::nullopt);
 }
 
-/// A lane's piece goes on and on: what it uses, and the actors that its step names, must stay.
+/// Keeps the parts of an engine whose lane never ends its piece: all that the piece uses, and the
+/// actors that its step names, must stay.
 void Engine::Impl::leave_behind() {
   using Kept = std::pair<std::unique_ptr<Runtime>, EngineParts>;
   static std::mutex mutex;
-  static auto& kept = *new std::vector<Kept>; // never destroyed, not even when the process ends
+  static auto& kept = *new std::vector<Kept>; // Never destroyed, not even when the process ends.
   const std::lock_guard lock(mutex);
   kept.emplace_back(std::move(runtime_), context.parts);
 }
 
 std::uint64_t Engine::Impl::draw_seed() {
-  if (options_.virtual_time) // nothing of a simulation comes from outside
+  if (options_.virtual_time) // No input of a simulation comes from outside.
     return options_.schedule_seed * 1'000'003 + requests_;
   std::random_device device;
   return std::uint64_t(device()) << 32 | device();
@@ -152,13 +155,13 @@ std::shared_ptr<Stream::Impl> Engine::Impl::make_stream(std::uint64_t id) {
   };
   if (!runtime_->is_virtual())
     return std::make_shared<Stream::Impl>(id, std::move(cancel), callbacks_);
-  // The callers' functions run where nothing of the engine is below them: they may end it.
+  // Callers' functions run while nothing of the engine is below them, since they may end it.
   auto advance = [this, core, callbacks = callbacks_](const std::function<bool()>& reached,
                                                       Stream::Impl::Time time) {
     const auto until = time ? std::optional(time_->now() + *time) : std::nullopt;
     for (;;) {
       callbacks->run_pending();
-      const auto alive = core.lock(); // while it is, so is the engine
+      const auto alive = core.lock(); // The engine lives as long as its core.
       if (reached() || !alive)
         return reached();
       const auto news = [&] { return reached() || callbacks->pending(); };
@@ -169,7 +172,7 @@ std::shared_ptr<Stream::Impl> Engine::Impl::make_stream(std::uint64_t id) {
   return std::make_shared<Stream::Impl>(id, std::move(cancel), callbacks_, std::move(advance));
 }
 
-/// Callers' functions run where the engine is not held: they may end it.
+/// Runs callers' functions while the engine is not held, since they may end it.
 bool Engine::Impl::run_until(const std::function<bool()>& reached, base::Duration until) {
   for (;;) {
     callbacks_->run_pending();
@@ -185,11 +188,11 @@ bool Engine::Impl::run_until(const std::function<bool()>& reached, base::Duratio
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Engine::Engine(Engine&&) noexcept = default;
 Engine& Engine::operator=(Engine&& other) noexcept {
-  const Engine old(std::move(*this)); // closes
+  const Engine old(std::move(*this)); // This closes the engine.
   impl_ = std::move(other.impl_);
   return *this;
 }
-// The threads that would have to end are the other process'.
+// A forked child ends nothing: the threads that would have to end are the other process'.
 Engine::~Engine() {
   if (impl_ && !impl_->process.here())
     (void)impl_.release();
@@ -263,7 +266,7 @@ Metrics Engine::metrics() const {
   metrics.callback_failures = impl_->callback_failures();
   metrics.full_length_requests =
       metrics.target_moved ? parts.standby->full_length : parts.target.full_length;
-  // Steps that retire give pages back without a word to the cache manager.
+  // Steps that retire give pages back without a message to the cache manager.
   std::size_t out = parts.standby ? parts.standby->pool->ledger().out : 0;
   for (const auto& pool : parts.page_pools())
     out += pool.pages->ledger().out;

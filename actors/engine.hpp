@@ -1,5 +1,5 @@
-// The public Engine over the actors. Who opens one says what reaches other machines for it:
-// Engine::open stands in nodes/engine.cpp.
+// The public Engine over the actors. Whoever opens one passes the interface that reaches other
+// machines: Engine::open stands in nodes/engine.cpp.
 #pragma once
 
 #include "actors/admission.hpp"
@@ -19,7 +19,7 @@
 
 namespace paceline {
 
-/// What streams may outlive: they hold it weakly.
+/// The part of an engine that streams refer to. They may outlive it, so they hold it weakly.
 class EngineCore {
 public:
   explicit EngineCore(messages::FacadeActor facade) : facade_(std::move(facade)) {}
@@ -31,7 +31,8 @@ private:
 
 class Engine::Impl {
 public:
-  /// machines: of what the options name elsewhere; null: nothing may be.
+  /// machines: reaches the devices on other machines that the options name; null: none may be
+  /// named.
   static Result<std::unique_ptr<Impl>> open(EngineOptions options,
                                             const actors::OtherMachines* machines);
   ~Impl();
@@ -60,7 +61,7 @@ private:
   base::TimePoint opened_;
   messages::SupervisorActor supervisor_;
   std::mutex shutting_down_;
-  std::shared_mutex closing_; ///< Held to submit, and alone to take the engine apart.
+  std::shared_mutex closing_; ///< Held shared to submit, and exclusively to take the engine apart.
   std::shared_ptr<EngineCore> core_;
   std::shared_ptr<base::Callbacks> callbacks_;
   std::optional<actors::Admission> admission_;

@@ -10,7 +10,7 @@ namespace paceline::actors {
 
 using FacadeParts = scheduling::Requests::Config;
 
-/// Every request ends exactly once, at the latest when this actor does.
+/// The actor. Every request ends exactly once, at the latest when this actor does.
 class Facade {
 public:
   using Handle = messages::FacadeActor;
@@ -33,8 +33,8 @@ private:
   scheduling::Requests requests_;
   messages::SchedulerActor scheduler_;
   std::uint64_t handles_version_ = 0;
-  std::string ends_of_; ///< Who kept failing, where the engine ends of that.
-  std::vector<caf::typed_response_promise<messages::Drained>> drained_; ///< Who waits for it.
+  std::string ends_of_; ///< The actor that kept failing, if the engine ends because of that.
+  std::vector<caf::typed_response_promise<messages::Drained>> drained_; ///< Who waits for a drain.
 };
 
 } // namespace paceline::actors

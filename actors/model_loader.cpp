@@ -80,7 +80,7 @@ Result<LoadedModel> ModelLoader::load(const std::string& name, const std::string
   });
 }
 
-/// Groups of so many, where that is more than one.
+/// Opens devices, in groups of `shards` if that is more than one.
 Result<std::vector<std::shared_ptr<gpu::Device>>>
 ModelLoader::open_devices(const std::vector<std::string>& names, int threads, int shards) const {
   std::vector<std::shared_ptr<gpu::Device>> devices;

@@ -1,4 +1,4 @@
-// A model on its device, as an engine's options have it.
+// The loading of models on devices, as an engine's options describe them.
 #pragma once
 
 #include "base/clock.hpp"
@@ -21,15 +21,15 @@ struct LoadedModel {
   std::shared_ptr<gpu::Device> device;
   std::shared_ptr<const text::Tokenizer> tokenizer;
   std::shared_ptr<const models::Model> model;
-  /// Of a target in stages: those behind the first, which is `model` on `device`.
+  /// Stages behind the first, which is `model` on `device`; empty if the target is not in stages.
   std::vector<std::shared_ptr<const models::Model>> behind;
 
   bool in_stages() const { return !behind.empty(); }
-  /// Into stages, shards or both: none of its devices has all of it.
+  /// Whether the model is divided into stages, shards or both, so that no device has all of it.
   bool is_divided() const { return in_stages() || !device->shards().empty(); }
   /// Returns the last stage's device.
   gpu::Device& last_device() const { return in_stages() ? behind.back()->device() : *device; }
-  /// name: what the caller called it.
+  /// name: the one that the caller used.
   ModelInfo info(const std::string& name) const;
   /// Makes the pool of the first stage.
   Result<std::shared_ptr<gpu::KvPool>> make_pool(int page_tokens, std::size_t pages) const {
@@ -40,8 +40,8 @@ struct LoadedModel {
 /// Opens devices and loads models on them, all by the same options, clock and trace.
 class ModelLoader {
 public:
-  /// options: must outlive this. trace: null: none. machines: as options; null: all devices are of
-  /// this one.
+  /// options: must outlive this. trace: null: none. machines: reaches the devices of other machines
+  /// that the options name; null: all devices are of this one.
   ModelLoader(const EngineOptions& options, std::shared_ptr<base::Timekeeper> time,
               std::shared_ptr<base::Trace> trace, const OtherMachines* machines = nullptr)
       : options_(options), time_(std::move(time)), trace_(std::move(trace)), machines_(machines) {}
@@ -51,25 +51,28 @@ public:
   const std::shared_ptr<base::Trace>& trace() const { return trace_; }
   const OtherMachines* machines() const { return machines_; }
 
-  /// threads: of a CPU lane; 0: the physical cores.
+  /// threads: threads of a CPU lane; 0: the physical cores.
   Result<std::shared_ptr<gpu::Device>> open_device(const std::string& name, int threads) const;
-  /// How the target is loaded, wherever.
+  /// Returns how the target is loaded, on any device.
   models::LoadOptions target_options() const { return load_options("target"); }
-  /// On one device. role: "target" or "draft", for names that mean a pair.
+  /// Loads a model on one device. role: "target" or "draft", for names that mean a pair.
   Result<LoadedModel> load(const std::string& name, const std::string& role,
                            const std::string& device, int threads) const;
-  /// Layers alone of what is at `location` (LoadOptions::only), without a tokenizer.
+  /// Loads only the layers LoadOptions::only of the model at `location`, without a tokenizer.
   Result<LoadedModel> load_part(const std::string& location, const std::string& device,
                                 const models::LoadOptions& how) const;
-  /// The target once more with its blocks in `format`, to draft for it: on its own device unless
-  /// EngineOptions::draft_device is another. All else is the target's where both use one memory.
+  /// Loads the target once more with its blocks in `format`, to draft for it: on its own device
+  /// unless EngineOptions::draft_device is another. All other weights are the target's if both use
+  /// one memory.
   Result<LoadedModel> load_self_draft(const LoadedModel& target, WeightFormat format) const;
-  /// The head on the target that EngineOptions::drafters names, on a device that uses its memory.
+  /// Loads the head on the target that EngineOptions::drafters names, on a device that uses the
+  /// target's memory.
   Result<models::Eagle3Head> load_head(const LoadedModel& target,
                                        std::shared_ptr<gpu::Device> device,
                                        const std::string& name) const;
-  /// The target on these devices, a stage on each or, where EngineOptions::tensor_parallel_size is
-  /// more than one, on each so many of them, ready for how prompts are to be read.
+  /// Loads the target on these devices, with a stage on each or, if
+  /// EngineOptions::tensor_parallel_size is more than one, on each group of so many, ready for the
+  /// engine's way to read prompts.
   Result<LoadedModel> load_target(const std::vector<std::string>& devices) const;
 
 private:

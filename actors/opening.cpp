@@ -24,7 +24,8 @@ int context_of(const EngineOptions& o, const LoadedModel& target) {
                              : std::min(trained, models::limits::positions_default);
 }
 
-/// Rows of logits a step may ask for: every sequence with the longest window, within memory.
+/// Returns how many rows of logits a step may ask for: every sequence with the longest window,
+/// within memory.
 int logit_rows_of(const EngineOptions& o, const LoadedModel& target) {
   constexpr std::size_t memory = 256u << 20;
   const std::size_t row = sizeof(float) * std::size_t(target.model->vocabulary());
@@ -46,9 +47,9 @@ int vocabulary_of(const LoadedModel& target) {
   return std::min(target.tokenizer->vocabulary(), target.model->vocabulary());
 }
 
-constexpr scheduling::Pool draft_pool = 1; // behind the target's, for a source that has pages
+constexpr scheduling::Pool draft_pool = 1; // It follows the target's, if the draft has pages.
 
-/// One step after the other; each fills in its part of the context from what those before it found.
+/// Builds a context step by step; each step fills in its part from the results of those before it.
 class ContextBuilder {
 public:
   ContextBuilder(const EngineOptions& options, const std::shared_ptr<base::Timekeeper>& time,
@@ -96,7 +97,7 @@ private:
   ModelLoader loader_;
   caf::actor_system* system_;
   LoadedModel target_;
-  std::vector<StageThere> stages_there_; ///< Of the target's on other machines, in their order.
+  std::vector<StageThere> stages_there_; ///< The target's, in their order.
   std::unique_ptr<DraftSource> draft_;
   scheduling::KvBudget budget_;
   EngineContext context_;
@@ -124,7 +125,8 @@ Result<void> ContextBuilder::load_target() {
   return {};
 }
 
-/// Pages and models there are asked for before anything here is divided.
+/// Opens the stages on other machines. They are asked for pages and models before anything here is
+/// divided.
 Result<void> ContextBuilder::open_stages_elsewhere() {
   for (auto& stage : target_.behind) {
     if (!stage->device().elsewhere())
@@ -157,7 +159,8 @@ Result<void> ContextBuilder::choose_draft() {
       });
 }
 
-/// One that cannot be read is known now, and not when the first conversation comes.
+/// Reads the chat template, so that one that cannot be read is found now, and not at the first
+/// conversation.
 Result<void> ContextBuilder::read_chat_template() {
   const models::CheckpointSource& source = *target_.source;
   auto chat = options_.chat_template.empty() ? chat_template_of(source, *target_.tokenizer)
@@ -169,7 +172,7 @@ Result<void> ContextBuilder::read_chat_template() {
   return {};
 }
 
-/// What the checkpoint says of how it is used.
+/// Reads the checkpoint's advice on its use.
 Result<void> ContextBuilder::read_defaults() {
   return target_.source->generation_defaults().map(
       [this](const models::GenerationDefaults& defaults) {
@@ -178,8 +181,9 @@ Result<void> ContextBuilder::read_defaults() {
       });
 }
 
-/// What each memory has of a page of the target's. Devices on the host have one together; a node
-/// gives all that it says, of which a quarter would be taken here.
+/// Returns how much of a page of the target's each memory has. Devices on the host share one
+/// memory. A node may give all the bytes that it reports, while only a quarter would be taken here;
+/// hence the factor 4.
 std::vector<scheduling::PageShare> ContextBuilder::target_shares(const LoadedModel& target) const {
   std::vector<scheduling::PageShare> shares;
   std::optional<std::size_t> host;
@@ -203,7 +207,7 @@ std::vector<scheduling::PageShare> ContextBuilder::target_shares(const LoadedMod
   return shares;
 }
 
-/// What drafts take besides pages.
+/// Returns the memory that drafts take besides pages.
 std::size_t ContextBuilder::draft_bytes() const {
   const auto draft = draft_->info();
   const bool suffix = std::ranges::count(drafter_names(options_), "suffix") > 0;
@@ -211,15 +215,15 @@ std::size_t ContextBuilder::draft_bytes() const {
          (suffix ? options_.draft_memory_bytes : 0);
 }
 
-/// For pages and rows of q, within EngineOptions::memory_bytes of each device.
+/// Returns the memory for pages and rows of q, within EngineOptions::memory_bytes of each device.
 Result<std::size_t> ContextBuilder::page_memory(const LoadedModel& target) const {
   scheduling::MemoryDemand demand;
   demand.memory = options_.memory_bytes;
   demand.kv_memory = options_.kv_memory_bytes;
-  const auto add = [&](const models::Model& model) { // Its shards have equal parts of it.
+  const auto add = [&](const models::Model& model) { // Shards have equal parts of a model.
     const auto shards = std::size_t(model.info().shards);
     const std::size_t page = model.kv_shape(options_.page_tokens).bytes() / shards;
-    if (page == 0) // a head behind others' layers: on a device that has some of its own
+    if (page == 0) // A head behind others' layers is on a device that has some layers of its own.
       demand.devices.front().taken += model.info().weight_bytes;
     else if (!model.device().elsewhere())
       demand.devices.insert(demand.devices.end(), shards,
@@ -233,7 +237,7 @@ Result<std::size_t> ContextBuilder::page_memory(const LoadedModel& target) const
   return scheduling::page_memory(demand);
 }
 
-/// Pages of all pools, and rows of q, out of one budget.
+/// Divides one budget among the pages of all pools and the rows of q.
 Result<scheduling::KvBudget> ContextBuilder::budget_for(const LoadedModel& target) const {
   const auto memory = page_memory(target);
   if (!memory)
@@ -253,10 +257,10 @@ Result<scheduling::KvBudget> ContextBuilder::budget_for(const LoadedModel& targe
   const speculation::PolicyOptions policy = policy_of(options_);
   const auto window = std::size_t(policy.window.value_or(policy.window_limit)) + 1;
   demand.q_rows = speculation::limits::windows_held * window;
-  // For as many as one sequence may have. More take what sequences leave free.
+  // The rows suffice for the forks of one sequence. More forks take rows that sequences leave free.
   const auto fork_rows = std::size_t(std::min(options_.fork_rows, fork_rows_of(options_)));
-  const std::size_t in_flight = 2 * target.behind.size(); // windows in stages, and given up there
-  const std::size_t fork = // over stages as long as all windows in flight, as far as one is short
+  const std::size_t in_flight = 2 * target.behind.size(); // These are in stages, or given up there.
+  const std::size_t fork = // It has all windows in flight, within the longest window.
       std::max(window, std::min(window * (1 + target.behind.size()),
                                 std::size_t(sampling::limits::window_max) + 1));
   demand.fork_q_rows = fork_rows * fork + in_flight * window;
@@ -305,7 +309,7 @@ Result<void> ContextBuilder::configure_target() {
   return {};
 }
 
-/// The machine has its pages, by the numbers that the first stage's have.
+/// Returns a stage on another machine, whose pages have the numbers of the first stage's.
 Result<TargetStage> ContextBuilder::stage_elsewhere(const StageThere& there) const {
   const std::size_t pages = budget_.pages[scheduling::target_pool];
   const std::size_t page = there.model->kv_shape(options_.page_tokens).bytes();
@@ -319,7 +323,7 @@ Result<TargetStage> ContextBuilder::stage_elsewhere(const StageThere& there) con
                      context_.parts.target.pool, there.make_proxy(pages)};
 }
 
-/// Its part of all pages; none without layers.
+/// Returns a further stage on this machine, with its part of all pages; without layers it has none.
 Result<TargetStage>
 ContextBuilder::further_stage(const std::shared_ptr<const models::Model>& model) const {
   const std::shared_ptr<gpu::Device> device(model, &model->device());
@@ -346,8 +350,9 @@ void ContextBuilder::configure_others() {
   parts.sampler.telemetry = parts.telemetry;
 }
 
-/// A head alone is on a device that has layers as well, and no batch is made for it: with fewer
-/// sequences in each, the others would read their weights more often.
+/// Returns how many stages need a batch of their own. A head alone is on a device that has layers
+/// as well, and no batch is made for it: with fewer sequences in each batch, the other stages would
+/// read their weights more often.
 std::size_t ContextBuilder::stages_with_layers() const {
   const TargetModelParts& target = context_.parts.target;
   const bool head_alone = target.last_stage().model->kv_shape(options_.page_tokens).bytes() == 0;
@@ -385,10 +390,10 @@ Result<void> ContextBuilder::add_draft() {
   return draft_->add_to(context_.parts, pages.size() > draft_pool ? pages[draft_pool] : 0);
 }
 
-/// The target once more, where it goes on when its device keeps failing. Its pool has no more pages
-/// than the first one's.
+/// Loads the target once more, for the device where it goes on when its own keeps failing. Its pool
+/// has no more pages than the first one's.
 Result<void> ContextBuilder::prepare_standby() {
-  if (options_.reserve_device.empty() || !stages_there_.empty()) // their own affair
+  if (options_.reserve_device.empty() || !stages_there_.empty()) // It is then a stage's reserve.
     return {};
   const TargetModelParts& first = context_.parts.target;
   auto loaded = loader_.load_target({options_.reserve_device});

@@ -1,4 +1,5 @@
-// From options to what an engine is started from: devices, models, memory, settings.
+// The steps from options to the parts that an engine is started from: devices, models, memory,
+// settings.
 #pragma once
 
 #include "actors/supervisor.hpp"
@@ -22,20 +23,20 @@ struct EngineContext {
   EngineParts parts;
   std::shared_ptr<execution::LaneCloser> closer; ///< Closes all lanes.
   std::shared_ptr<const text::Tokenizer> tokenizer;
-  models::GenerationDefaults defaults;                ///< Used where requests leave something open.
+  models::GenerationDefaults defaults;                ///< Used if a request leaves something open.
   std::shared_ptr<constraints::Compiler> constraints; ///< Compiles answers' forms.
   text::ChatTemplate chat = text::ChatTemplate::plain("");
   ModelInfo target;
-  std::optional<ModelInfo> standby; ///< The target where it can move to.
+  std::optional<ModelInfo> standby; ///< The target on the device where it can move to.
   std::optional<ModelInfo> draft;
-  std::vector<std::string> drafters; ///< Their names; the look-up before the model.
-  bool draft_repeats = true;         ///< Its drafts follow from the request alone.
+  std::vector<std::string> drafters; ///< Names; the look-up stands before the model.
+  bool draft_repeats = true;         ///< Whether its drafts follow from the request alone.
   int max_model_len = 0;
-  int max_open = 0; ///< Requests waiting or running; more are refused.
+  int max_open = 0; ///< Most requests that may wait or run; more are refused.
 };
 
-/// Checks every option, opens devices, loads both models and divides the KV memory.
-/// machines: null: devices of others are refused. system: the engine's; null without `machines`.
+/// Checks every option, opens devices, loads both models and divides the KV memory. machines: null:
+/// devices of other machines are refused. system: the engine's; null without `machines`.
 Result<EngineContext> open_context(const EngineOptions& options,
                                    const std::shared_ptr<base::Timekeeper>& time,
                                    const std::shared_ptr<base::Trace>& trace,

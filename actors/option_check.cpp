@@ -70,7 +70,8 @@ bool shares_cores(const gpu::DeviceName& a, const gpu::DeviceName& b) {
          std::ranges::find_first_of(a.cores, b.cores) != a.cores.end();
 }
 
-/// Two lanes in each other's way. A simulated device is another one each time it is named.
+/// Whether two lanes on these devices would disturb each other. A simulated device is a different
+/// one each time it is named.
 bool same_device(const gpu::DeviceName& a, const gpu::DeviceName& b) {
   if (a.kind != b.kind || a.kind == gpu::DeviceKind::sim)
     return false;
@@ -81,7 +82,7 @@ Result<void> check_apart(const std::vector<std::string>& devices) {
   std::vector<gpu::DeviceName> names;
   for (const std::string& device : devices) {
     if (is_node_device(device)) {
-      names.push_back({gpu::DeviceKind::sim, {}, 0, device}); // the node has it, not this machine
+      names.push_back({gpu::DeviceKind::sim, {}, 0, device}); // It is the node's device.
       continue;
     }
     auto name = gpu::parse_device(device);
@@ -98,7 +99,7 @@ Result<void> check_apart(const std::vector<std::string>& devices) {
   return {};
 }
 
-/// What goes with stages on other machines; one is.
+/// Checks the options that go with stages on other machines, of which there is at least one.
 Result<void> check_nodes(const EngineOptions& o, const std::vector<std::string>& devices) {
   const auto wrong = [](ErrorCode code, std::string what, std::string how) {
     return fail(code, std::move(what), std::move(how));
@@ -187,7 +188,8 @@ Result<void> check_stages(const EngineOptions& o) {
   return devices.size() > 1 ? check_apart(devices) : Result<void>();
 }
 
-/// One, or a model and a look-up that knows how likely it is to be right: an n-gram does not.
+/// Checks that there is one draft, or a model and a look-up that knows how likely it is to be
+/// right, which an n-gram does not.
 Result<void> check_drafters(const EngineOptions& o) {
   const auto names = drafter_names(o);
   const bool has_none = std::ranges::count(o.drafters, "none") > 0;

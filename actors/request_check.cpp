@@ -27,7 +27,7 @@ Result<void> in_range(const char* name, T value, T low, T high) {
              fmt::format("give a number from {} to {}", low, high));
 }
 
-/// what: has these ids, with its verb.
+/// Checks that all ids are in the vocabulary. what: what has them, with its verb.
 template <class Ids>
 Result<void> check_ids(const char* what, const Ids& ids, int vocabulary) {
   for (const TokenId id : ids)
@@ -90,7 +90,7 @@ Result<std::vector<TokenId>> prompt_of(const Request& request, const EngineConte
     tokens = engine.tokenizer->encode_as(
         {request.add_special_tokens, request.parse_special_tokens, {}}, request.prompt);
   if (tokens.empty() && !engine.defaults.end_of_text.empty())
-    tokens = {engine.defaults.end_of_text.front()}; // what separates texts begins one
+    tokens = {engine.defaults.end_of_text.front()}; // It also begins a text.
   if (tokens.empty())
     return bad("the prompt is empty", "give at least one token");
   if (auto known = check_ids("the prompt has", tokens, vocabulary); !known)
@@ -117,7 +117,7 @@ Result<void> check_stop_ids(const std::vector<TokenId>& ids, int vocabulary) {
   return check_ids("Request::stop_token_ids names", ids, vocabulary);
 }
 
-/// The form, which ends where it is whole.
+/// Sets the constraint, which ends the output when the form is whole.
 Result<void> constrain(sampling::Warping& warping, const Request& request,
                        const EngineContext& engine) {
   if (!request.constraint)
@@ -135,7 +135,8 @@ Result<void> constrain(sampling::Warping& warping, const Request& request,
   return {};
 }
 
-/// What would end the output: the end of the text as well where that is ignored, as vLLM has it.
+/// Sets the tokens that are held back because they would end the output. As in vLLM these include
+/// the end of the text even if it is ignored.
 void hold_back(sampling::Warping& warping, const Request& request,
                const std::vector<TokenId>& end_of_text) {
   warping.min_tokens = request.min_tokens;
@@ -146,12 +147,12 @@ void hold_back(sampling::Warping& warping, const Request& request,
                            request.stop_token_ids.end());
 }
 
-/// What would make the rounds of a request others than those of the run before.
+/// Counts the events that make the rounds of a request differ from those of another run.
 std::uint64_t faults(const base::Telemetry& telemetry) {
   return telemetry.restarts + telemetry.recomputations + telemetry.stalls + telemetry.preemptions;
 }
 
-/// How the request speculates: as it asks, else as the engine does; not at all without a draft.
+/// Returns the request's mode, or else the engine's; off if there is no draft.
 SpeculationMode mode_of(const Request& request, const EngineContext& engine) {
   const SchedulerParts& scheduler = engine.parts.scheduler;
   if (!scheduler.has_draft || request.drafter == "none")
@@ -160,7 +161,7 @@ SpeculationMode mode_of(const Request& request, const EngineContext& engine) {
   return asked == SpeculationMode::automatic ? scheduler.policy.mode : asked;
 }
 
-/// The engine's own names, and none.
+/// Checks that the name is one of the engine's drafters, or none.
 Result<void> check_drafter(const std::optional<std::string>& drafter, const EngineContext& engine) {
   if (!drafter || *drafter == "none" || std::ranges::count(engine.drafters, *drafter) > 0)
     return {};
@@ -279,7 +280,7 @@ Result<scheduling::Submit> check_request(const Request& request, const EngineCon
   spec->priority = request.priority;
   spec->client = std::hash<std::string>{}(request.client);
   spec->client_weight = request.client_weight;
-  if (request.deadline) // one that has passed is none to queue by
+  if (request.deadline) // One that has passed becomes 0.
     spec->deadline = std::clamp(*request.deadline, std::chrono::milliseconds(0), limits::time_max);
   spec->draft_scope = request.draft_scope;
   spec->cache_salt = request.cache_salt;

@@ -1,4 +1,5 @@
-// Turns a caller's request into what the actors work with: checked, with all defaults filled in.
+// The check of a caller's request, which becomes the one that the actors work with, with all
+// defaults filled in.
 #pragma once
 
 #include "actors/opening.hpp"
@@ -10,8 +11,8 @@
 
 namespace paceline::actors {
 
-/// The request as the facade takes it, without id and sink. drawn_seed: used when none was given,
-/// as far as it fits into the 53 bits that every reader of JSON keeps.
+/// Returns the request in the facade's form, without id and sink. drawn_seed: used if none was
+/// given, as far as it fits into the 53 bits that every reader of JSON keeps.
 Result<scheduling::Submit> check_request(const Request& request, const EngineContext& engine,
                                          std::uint64_t drawn_seed);
 

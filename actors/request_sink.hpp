@@ -1,4 +1,4 @@
-// A request's way out, which ends whatever becomes of the engine.
+// The output of a request, which gets an end whatever becomes of the engine.
 #pragma once
 
 #include "actors/admission.hpp"
@@ -10,9 +10,9 @@
 
 namespace paceline::actors {
 
-/// What the facade is given: dropped before the request's end, with whoever held it last (a
-/// message that nobody took, say), it delivers one. Who hears of the end finds the place free.
-/// Threads: one at a time.
+/// The sink that the facade is given. If it is destroyed before the request's end, together with
+/// its last holder (a message that nobody took, for example), it delivers an end. The place is
+/// given back before the end is delivered. Threads: one at a time.
 class RequestSink final : public base::EventSink {
 public:
   explicit RequestSink(std::shared_ptr<base::EventSink> sink, Admission::Place place = {})
@@ -26,7 +26,7 @@ public:
       return;
     try {
       deliver(std::move(last_words_));
-    } catch (const std::bad_alloc&) { // a stream that nobody has yet: `submit` is what failed
+    } catch (const std::bad_alloc&) { // Nobody has the stream yet: `submit` has failed.
     }
   }
   RequestSink(const RequestSink&) = delete;
@@ -43,7 +43,7 @@ public:
 private:
   std::shared_ptr<base::EventSink> sink_;
   Admission::Place place_;
-  Finished last_words_; ///< Made ahead: it is said where memory may be what is lacking.
+  Finished last_words_; ///< Made ahead, because memory may be lacking when it is delivered.
   bool ended_ = false;
 };
 

@@ -11,7 +11,7 @@ using namespace scheduling;
 
 namespace {
 
-/// The draft answers within microseconds, or is gone.
+/// Time after which the draft counts as gone: it answers within microseconds.
 constexpr std::chrono::seconds borrow_timeout{5};
 
 } // namespace
@@ -22,7 +22,7 @@ Sampler::Sampler(Handle::pointer self, SamplerParts parts)
 void Sampler::verify(const Logits& logits) {
   const Batch& batch = logits.pass->batch;
   if (!batches_.is_due(batch.id))
-    return; // repeated
+    return; // The batch is a repetition.
   if (batch.handles > handles_.version) {
     early_.push_back(logits);
     return;
@@ -53,7 +53,7 @@ void Sampler::update(const ActorHandles& handles) {
   const bool same_drafts = handles.drafts == handles_.drafts;
   handles_ = handles;
   if (!same_drafts)
-    inbox_ = nullptr; // what is early is the new one's already
+    inbox_ = nullptr; // The early passes belong to the new draft already.
   for (const Logits& logits : std::exchange(early_, {}))
     verify(logits);
   if (same_drafts)

@@ -1,4 +1,4 @@
-// The sampler actor: enqueues verification behind each pass and spreads the verdicts.
+// The sampler actor, which enqueues verification behind each pass and spreads the verdicts.
 #pragma once
 
 #include "base/telemetry.hpp"
@@ -12,7 +12,7 @@ namespace paceline::actors {
 
 struct SamplerParts {
   int vocabulary = 0; ///< Ids that are not padding.
-  /// Repeat the draft's draws in every n-th batch; 1: always, 0: never.
+  /// Interval, in batches, of the check that repeats the draft's draws; 1: every batch, 0: never.
   int check_draws_every = 64;
   std::shared_ptr<base::Telemetry> telemetry;
 };
@@ -33,7 +33,7 @@ private:
   SamplerParts parts_;
   messages::ActorHandles handles_;
   scheduling::BatchOrder batches_;
-  std::vector<messages::Logits> early_;            ///< Wait for handles.
+  std::vector<messages::Logits> early_;            ///< Passes that wait for newer handles.
   std::shared_ptr<speculation::DraftInbox> inbox_; ///< Lent by the draft; null without one.
 };
 

@@ -14,7 +14,7 @@ using namespace scheduling;
 
 namespace {
 
-/// The cache manager answers within microseconds, or is gone.
+/// Time after which the cache manager counts as gone: it answers within microseconds.
 constexpr std::chrono::seconds grant_timeout{5};
 
 template <class Actor>
@@ -22,8 +22,8 @@ std::uint64_t id_of(const Actor& actor) {
   return actor ? actor->id() : 0;
 }
 
-/// Of actors that do one thing together: the youngest's, which a successor changes; 0 while one of
-/// them is missing.
+/// Returns the youngest id of actors that do one thing together, which a successor changes; 0 while
+/// one of them is missing.
 template <class Actor>
 std::uint64_t id_of(const std::vector<Actor>& actors) {
   std::uint64_t youngest = 0;

@@ -8,7 +8,8 @@ namespace paceline::actors {
 
 using SchedulerParts = scheduling::SchedulerConfig;
 
-/// Each message is a fact for the plain scheduler; what it wants done is carried out in order.
+/// The actor. Each message is a fact for the plain scheduler, whose actions are carried out in
+/// order.
 class Scheduler {
 public:
   using Handle = messages::SchedulerActor;
@@ -21,7 +22,7 @@ private:
   void update(const messages::ActorHandles& handles);
   void carry_out(std::vector<scheduling::Action> actions);
 
-  // One for each action.
+  // There is one overload for each action.
   void act(scheduling::Batch& batch);
   void act(scheduling::Commits& news);
   void act(scheduling::Failed& news);

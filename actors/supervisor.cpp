@@ -13,7 +13,7 @@ using namespace scheduling;
 
 namespace {
 
-/// The facade first.
+/// Returns the roles of all children, the facade first.
 std::vector<Role> children_of(const EngineParts& parts) {
   std::vector<Role> roles{Role::facade, Role::scheduler};
   if (parts.draft)
@@ -51,7 +51,7 @@ TargetActor start_stage(Host& host, const TargetModelParts& parts, std::size_t s
   return spawn<TargetModel>(host, parts, stage);
 }
 
-/// They come back some day.
+/// Returns the children on other machines, which come back some day.
 std::vector<Child> on_other_machines(const EngineParts& parts) {
   const std::vector<Role> roles = children_of(parts);
   std::vector<Child> there;
@@ -86,7 +86,8 @@ Supervisor::Supervisor(Handle::pointer self, EngineParts parts)
 }
 
 Supervisor::~Supervisor() {
-  // The facade last: by then nothing more can be committed, and it answers what is open.
+  // The facade is last: by then nothing more can be committed, and it answers the requests that are
+  // open.
   std::rotate(running_.begin(), running_.begin() + 1, running_.end());
   for (const caf::actor& actor : running_)
     if (actor)
@@ -125,7 +126,7 @@ void Supervisor::went_down(const caf::down_msg& down) {
   if (down.reason != caf::exit_reason::user_shutdown && role != Role::draft)
     handles_.lost = loss_of(child);
   if (role == Role::target && parts_.target.stages() > 1)
-    handles_.stages[stage_of(child)] = nullptr; // nothing is sent to the others meanwhile
+    handles_.stages[stage_of(child)] = nullptr; // Nothing is sent to the other stages meanwhile.
   if (role == Role::draft) {
     handles_.drafts.front() = nullptr;
     if (parts_.draft->is_disabled && parts_.draft->is_disabled())
@@ -134,7 +135,7 @@ void Supervisor::went_down(const caf::down_msg& down) {
   carry_out(supervision_.went_down(child, now()));
 }
 
-/// Says why the child was lost, for requests that end because of it.
+/// Returns why the child was lost, for requests that end because of it.
 std::string Supervisor::loss_of(Child child) const {
   const Role role = supervision_.roles()[child];
   if (role == Role::target)
@@ -144,7 +145,8 @@ std::string Supervisor::loss_of(Child child) const {
   return fmt::format("the {} died", name_of(role));
 }
 
-/// Returns the stage of a child of the target's; those stand in the order of the stages.
+/// Returns the stage of a child with the target's role. These children stand in the order of the
+/// stages.
 std::size_t Supervisor::stage_of(Child child) const {
   const auto& roles = supervision_.roles();
   return std::size_t(
@@ -226,7 +228,7 @@ void Supervisor::act(WakeAfter& alarm) {
 void Supervisor::act(EndEngine&) {
   ++handles_.version;
   handles_.ended = true;
-  tell_urgently(self_, handles_.facade, handles_); // before the word to go
+  tell_urgently(self_, handles_.facade, handles_); // It must know them before it goes.
   self_->quit(caf::exit_reason::user_shutdown);
 }
 

@@ -1,4 +1,4 @@
-// The supervisor actor: starts all others, watches them, starts them again.
+// The supervisor actor, which starts all others, watches them, and starts them again.
 #pragma once
 
 #include "actors/draft_model.hpp"
@@ -15,24 +15,24 @@
 
 namespace paceline::actors {
 
-/// What each actor is started from; all of it outlives any one of them.
+/// The parts that the actors are started from, which outlive all of them.
 struct EngineParts {
   FacadeParts facade;
   SchedulerParts scheduler;
   TargetModelParts target;
   SamplerParts sampler;
-  std::optional<TargetModelParts> standby; ///< On another device: the target when it moves.
-  std::vector<std::shared_ptr<gpu::KvPool>> draft_pools; ///< Draft models'.
+  std::optional<TargetModelParts> standby; ///< The target after its move to another device.
+  std::vector<std::shared_ptr<gpu::KvPool>> draft_pools; ///< Pools of draft models.
   std::optional<DraftModelParts> draft;                  ///< None: plain decoding only.
-  std::size_t q_rows = 0;                                ///< That drafts may hold, all together.
+  std::size_t q_rows = 0;                                ///< Most rows for all drafts together.
   std::shared_ptr<base::Telemetry> telemetry;
   FaultOptions faults;
 
-  /// The target's, then those of draft models.
+  /// Returns the target's pool, then those of draft models.
   scheduling::PerPool<scheduling::PageManager::PoolConfig> page_pools() const;
 };
 
-/// Carries out what scheduling::Supervision decides.
+/// The actor, which carries out what scheduling::Supervision decides.
 class Supervisor {
 public:
   using Handle = messages::SupervisorActor;
@@ -52,7 +52,7 @@ private:
   Actor watch(scheduling::Child child, Actor actor);
   base::TimePoint now() const;
 
-  // One for each action.
+  // There is one overload for each action.
   void act(scheduling::StartChild& start);
   void act(scheduling::EndChild& end);
   void act(scheduling::DisableDraft& request);
@@ -64,7 +64,7 @@ private:
   Handle::pointer self_;
   EngineParts parts_;
   scheduling::Supervision supervision_;
-  std::vector<caf::actor> running_; ///< Actors by Child; null: down.
+  std::vector<caf::actor> running_; ///< Actors by Child; null: the actor is down.
   messages::ActorHandles handles_;
 };
 

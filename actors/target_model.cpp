@@ -44,10 +44,10 @@ void TargetModel::begin(const Batch& batch) {
 void TargetModel::enqueue(std::shared_ptr<ForwardPass> pass) {
   const Batch& batch = pass->batch;
   if (!batches_.is_due(batch.id))
-    return; // repeated
+    return; // The batch is a repetition.
   auto before = stage_.number == 0 && batch.after > 0 ? in_flight(batch.after) : nullptr;
   if (stage_.number == 0 && batch.after && !before)
-    return; // pre-enqueued, but what it would go on from is over, or has not come
+    return; // It was pre-enqueued, but the pass that it would go on from is over, or has not come.
   if (batch.handles > handles_.version) {
     early_.push_back(std::move(pass));
     return;
@@ -68,7 +68,7 @@ void TargetModel::enqueue(std::shared_ptr<ForwardPass> pass) {
   pass_on(std::move(pass), std::move(step));
 }
 
-/// The pass of this batch; null: it is over, or has not come.
+/// Returns the pass of this batch; null: it is over, or has not come.
 std::shared_ptr<ForwardPass> TargetModel::in_flight(std::uint64_t batch) const {
   for (const auto& recent : recent_)
     if (auto pass = recent.lock(); pass && pass->batch.id == batch)
@@ -76,8 +76,8 @@ std::shared_ptr<ForwardPass> TargetModel::in_flight(std::uint64_t batch) const {
   return nullptr;
 }
 
-/// In this target: a pass that came here, and is in flight no more, went through all stages, or its
-/// sequences begin anew.
+/// Finds the passes in flight with the prompt chunks before those of this one. A pass that came to
+/// this actor and is in flight no more went through all stages, or its sequences begin anew.
 void TargetModel::find_chunks_before(ForwardPass& pass) const {
   for (const BatchEntry& entry : pass.batch.entries) {
     const std::uint64_t id = entry.feed.follows;
@@ -90,9 +90,9 @@ void TargetModel::find_chunks_before(ForwardPass& pass) const {
   }
 }
 
-/// Whoever is told submits what follows. The last stage's step goes with the verification behind
-/// it: a pre-enqueued one waits for that of the pass before, and one that comes from another stage
-/// for its rows.
+/// Passes the pass on to the actor that submits the next step. The last stage's step goes with the
+/// verification behind it: a pre-enqueued pass waits for the verification of the pass before, and a
+/// pass that comes from another stage for its rows.
 void TargetModel::pass_on(std::shared_ptr<ForwardPass> pass, std::shared_ptr<gpu::Step> step) {
   const bool last = stage_.number + 1 == parts_.stages();
   if (last)

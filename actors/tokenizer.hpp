@@ -1,4 +1,5 @@
-// What a checkpoint says of text, for an engine and for who has none (paceline/tokenizer.hpp).
+// A checkpoint's handling of text, for an engine and for callers without one
+// (paceline/tokenizer.hpp).
 #pragma once
 
 #include "models/checkpoint/source.hpp"
@@ -7,11 +8,12 @@
 
 namespace paceline::actors {
 
-/// The checkpoint's own, or the plain format behind what it puts before a text.
+/// Returns the checkpoint's own template, or the plain format behind the tokens that the checkpoint
+/// puts before a text.
 Result<text::ChatTemplate> chat_template_of(const models::CheckpointSource& source,
                                             const text::Tokenizer& tokenizer);
 
-/// What a template that tells the date is told.
+/// Returns the time for templates that tell the date.
 std::tm local_time();
 
 } // namespace paceline::actors

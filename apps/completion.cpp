@@ -1,5 +1,5 @@
-// paceline completion: what a shell needs to complete the program's command line, from the same
-// description that parses it.
+// paceline completion: the script by which a shell completes the program's command line, made from
+// the same description that parses it.
 #include "apps/console/command.hpp"
 #include "apps/console/devices.hpp"
 #include "apps/console/output.hpp"
@@ -16,7 +16,7 @@
 namespace paceline::apps {
 namespace {
 
-/// One option, as shells complete it.
+/// One option and what a shell may complete after it.
 struct OptionFacts {
   enum class Value { none, any, choice, file, model, draft, device };
   std::vector<std::string> names; ///< "-m", "--model"
@@ -29,7 +29,7 @@ struct CommandFacts {
   std::string name;
   std::string help;
   std::vector<OptionFacts> options;
-  OptionFacts positional; ///< Without names; Value::none: it takes none.
+  OptionFacts positional; ///< Has no names; Value::none: the command takes none.
 };
 
 std::vector<std::string> split(const std::string& text, char separator) {
@@ -40,8 +40,9 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-/// From the name of its type: "FILE", "MODEL", "FORMAT", "off|sync|overlap"; "auto|K" has one word
-/// of its own, and what drafts is a list that is asked for.
+/// Reads the kind of value from the name of its type: "FILE", "MODEL", "FORMAT",
+/// "off|sync|overlap". Of "auto|K" only one is a word to complete, and the names of drafts come
+/// from the program when the shell completes.
 void read_value(const CLI::Option& option, OptionFacts& facts) {
   const std::string type = option.get_type_name();
   facts.value = type == "FILE" || type == "DIR" ? OptionFacts::Value::file
@@ -86,7 +87,8 @@ CommandFacts facts_of(const CLI::App& app) {
   return facts;
 }
 
-/// The program itself first; commands within another are called as both: "bench serve".
+/// Returns the program itself first, then its commands; a command within another is named with
+/// both: "bench serve".
 std::vector<CommandFacts> all_facts(const CLI::App& program) {
   std::vector<CommandFacts> all{facts_of(program)};
   for (const CLI::App* command : program.get_subcommands(nullptr)) {
@@ -98,7 +100,7 @@ std::vector<CommandFacts> all_facts(const CLI::App& program) {
     }
   }
   for (CommandFacts& facts : all)
-    if (facts.name == "help") // of any of them
+    if (facts.name == "help") // The argument of `help` is any command.
       for (const CLI::App* command : program.get_subcommands(nullptr)) {
         facts.positional.value = OptionFacts::Value::choice;
         facts.positional.choices.push_back(command->get_name());
@@ -106,7 +108,7 @@ std::vector<CommandFacts> all_facts(const CLI::App& program) {
   return all;
 }
 
-/// Of a command within another: the other; else empty.
+/// Returns the command that this one is within; empty if it is in none.
 std::string outer_of(const CommandFacts& command) {
   const std::size_t blank = command.name.find(' ');
   return blank == std::string::npos ? "" : command.name.substr(0, blank);
@@ -115,7 +117,7 @@ std::string inner_of(const CommandFacts& command) {
   return command.name.substr(command.name.find(' ') + 1);
 }
 
-/// Names of the commands within one (empty: the program's).
+/// Returns the names of the commands within one (empty: the program's).
 std::vector<std::string> names_within(const std::vector<CommandFacts>& all,
                                       const std::string& outer) {
   std::vector<std::string> names;
@@ -136,7 +138,7 @@ std::string names_of(const CommandFacts& command) {
   return joined(names, " ");
 }
 
-/// Every command within another, quoted for `case`.
+/// Returns the names of all commands within another, quoted for `case`.
 std::string inner_patterns(const std::vector<CommandFacts>& all) {
   std::vector<std::string> patterns;
   for (const CommandFacts& command : all)
@@ -145,7 +147,7 @@ std::string inner_patterns(const std::vector<CommandFacts>& all) {
   return joined(patterns, "|");
 }
 
-/// How bash completes a value.
+/// Returns how bash completes a value.
 std::string bash_values(const OptionFacts& facts) {
   switch (facts.value) {
   case OptionFacts::Value::choice: return fmt::format("-W '{}'", joined(facts.choices, " "));
@@ -213,7 +215,8 @@ complete -o filenames -F _paceline paceline
                      inner_patterns(all), values, words);
 }
 
-/// Within single quotes, where zsh reads brackets and colons itself.
+/// Escapes a text within single quotes for zsh, which gives brackets and colons a meaning of its
+/// own.
 std::string zsh_text(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -289,7 +292,7 @@ _paceline "$@"
                      names, names_of(all.front()), inner_patterns(all), cases);
 }
 
-/// Within single quotes.
+/// Escapes a text within single quotes.
 std::string fish_text(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -322,7 +325,8 @@ std::string fish_option(const OptionFacts& option, const std::string& condition)
   return line + fmt::format(" -d '{}'\n", fish_text(option.help));
 }
 
-/// When a command's options are offered: not when one within it, or of its name, was chosen.
+/// Returns when fish offers a command's options: if this command was chosen, and none within it or
+/// of its name elsewhere.
 std::string fish_condition(const std::vector<CommandFacts>& all, const CommandFacts& command) {
   if (command.name.empty())
     return "__fish_use_subcommand";
@@ -365,7 +369,8 @@ std::string lines(std::vector<std::string> words) {
   return joined(words, "\n");
 }
 
-// What the scripts ask for when they complete, since it differs between machines.
+// The functions below print what the scripts ask for at completion, since it differs between
+// machines.
 std::string models(const std::vector<CommandFacts>& /*all*/) {
   return lines(model_words());
 }

@@ -1,5 +1,5 @@
-// The paceline program: finds the command, runs it, and turns what went wrong into one line on
-// standard error and an exit status.
+// The paceline program: finds the command, runs it, and turns an error into one line on standard
+// error and an exit status.
 #include "apps/console/command.hpp"
 #include "apps/console/field_names.hpp"
 #include "apps/console/interrupt.hpp"
@@ -51,7 +51,7 @@ int exit_status(ErrorCode code) {
   return status_failed;
 }
 
-/// The part of the command line that errors point to for help.
+/// Returns the part of the command line that errors point to for help.
 std::string help_of(const CLI::App& program) {
   std::string command = "paceline ";
   for (auto chosen = program.get_subcommands(); !chosen.empty();
@@ -60,7 +60,8 @@ std::string help_of(const CLI::App& program) {
   return command + "--help";
 }
 
-/// What stands between two parts of a text; all that follows the first where there is no second.
+/// Returns what stands between two parts of a text; if the second is not there, all that follows
+/// the first.
 std::string between(const std::string& text, const std::string& before, const std::string& behind) {
   const std::size_t found = text.find(before);
   const std::size_t begin = found == text.npos ? 0 : found + before.size();
@@ -76,7 +77,8 @@ std::string mismatch(const std::string& what) {
   return option + " has too many values, or too few:";
 }
 
-/// Of what CLI11 says; its own words are those that the comments show. What would mend it follows.
+/// Rewrites a message of CLI11; the comments show CLI11's own words. The caller appends how to mend
+/// it.
 std::string in_our_words(const std::string& kind, const std::string& what) {
   const std::string both = kind == "RequiresError" ? " requires " : " excludes ";
   const std::string one = between(what, "", both);
@@ -94,7 +96,7 @@ std::string in_our_words(const std::string& kind, const std::string& what) {
   return what + ":";
 }
 
-/// What CLI11 found wrong, in the form `what is wrong: how to mend it`.
+/// Returns what CLI11 found wrong, in the form `what is wrong: how to mend it`.
 std::string usage_problem(const CLI::App& program, const CLI::ParseError& error) {
   const std::string what = error.what();
   const std::string see = " see " + help_of(program);
@@ -113,11 +115,12 @@ std::string usage_problem(const CLI::App& program, const CLI::ParseError& error)
 
 int parse_problem(const CLI::App& program, const CLI::ParseError& error) {
   if (error.get_exit_code() == int(CLI::ExitCodes::Success))
-    return program.exit(error); // --help and --version
+    return program.exit(error); // These are --help and --version.
   return complain(usage_problem(program, error), status_usage);
 }
 
-/// The first argument must be a command or an option; CLI11 itself would not name it.
+/// Whether the first argument is a command or an option, as it must be; CLI11's own error would not
+/// name it.
 bool names_command(const CLI::App& program, int count, char** arguments) {
   const auto is_named = [&](const CLI::App* command) {
     return command->get_name() == arguments[1];
@@ -177,6 +180,6 @@ void print_error(const Error& error) {
 } // namespace paceline::apps
 
 int main(int count, char** arguments) {
-  std::signal(SIGPIPE, SIG_IGN); // a reader that goes away is no error
+  std::signal(SIGPIPE, SIG_IGN); // A reader of the output that goes away is no error.
   return paceline::apps::program(count, arguments);
 }

@@ -34,7 +34,7 @@ struct f16 {
   std::uint16_t bits = 0;
 };
 
-/// Exact.
+/// Converts exactly.
 PACELINE_HOST_DEVICE inline float to_float(f16 x) {
   const std::uint32_t sign = std::uint32_t(x.bits & 0x8000u) << 16;
   const std::uint32_t exponent = (x.bits >> 10) & 0x1Fu;

@@ -18,7 +18,7 @@ struct Callbacks::State : std::enable_shared_from_this<State> {
   explicit State(Mode how) : mode(how) {}
 
   void work();
-  // Both with `mutex` held.
+  // These two need `mutex` held.
   /// Has one more thread look for work, unless one is on its way.
   void call_one();
   void add_thread();
@@ -35,8 +35,8 @@ struct Callbacks::State : std::enable_shared_from_this<State> {
   OwnProcess process;
 };
 
-// A thread that goes to work calls the next one if it leaves something behind: functions that only
-// post something are through before that one wakes, those that wait keep nobody waiting.
+// A thread that takes a function wakes the next thread if more are waiting. Functions that only
+// post something are done before that one is awake, and those that wait keep nobody waiting.
 void Callbacks::State::work() {
   std::unique_lock lock(mutex);
   coming = false;
@@ -54,7 +54,7 @@ void Callbacks::State::work() {
       call_one();
     lock.unlock();
     job();
-    job = nullptr; // with what it holds, which may be the last of its engine
+    job = nullptr; // destroys what the function held, which may be the last reference to its engine
     lock.lock();
   }
 }
@@ -69,7 +69,7 @@ void Callbacks::State::call_one() {
     try {
       add_thread();
     } catch (const std::exception&) {
-      // The system has none left, or no memory for it: those that are there do it.
+      // The system has no thread left, or no memory for one: the threads that exist do the work.
     }
   }
 }
@@ -82,7 +82,7 @@ void Callbacks::State::add_thread() {
 Callbacks::Callbacks(Mode mode) : state_(std::make_shared<State>(mode)) {}
 
 Callbacks::~Callbacks() {
-  if (!state_->process.here()) { // the threads are the other process': nothing may wait for them
+  if (!state_->process.here()) { // the threads are the other process's: nothing may wait for them
     new std::shared_ptr<State>(state_);
     return;
   }

@@ -1,4 +1,4 @@
-// Time is passed in: real, or virtual in simulation.
+// Clocks, which are passed in: the real one, or a virtual one in simulation.
 #pragma once
 
 #include <chrono>

@@ -1,11 +1,11 @@
-// Where a request's events go.
+// The receiver of a request's events.
 #pragma once
 
 #include "paceline/event.hpp"
 
 namespace paceline::base {
 
-/// Implemented by the public Stream. Threads: any.
+/// Receives a request's events; the public Stream implements it. Threads: any.
 class EventSink {
 public:
   virtual ~EventSink() = default;

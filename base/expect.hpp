@@ -1,4 +1,4 @@
-// From error values to exceptions, for the few places (constructors of actors) that need one.
+// Turns error values into exceptions, for the few places (constructors of actors) that need them.
 #pragma once
 
 #include "paceline/error.hpp"

@@ -14,11 +14,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Where a path leads to through all links, the last of which may lead nowhere yet. None: to
-/// something that must not be replaced; what a process has open (/dev/stdout) is such a thing even
-/// where it is a file, since others write to it, too.
+/// Returns where a path leads through all links; the last link may lead to nothing yet. None: it
+/// leads to something that must not be replaced. A file that a process has open (/dev/stdout) is
+/// such a thing, because others write to it, too.
 std::optional<fs::path> place_of(const std::string& path) {
-  constexpr int links_max = 40; // the kernel's own
+  constexpr int links_max = 40; // the kernel's own limit
   struct stat status {};
   if (stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
     return std::nullopt;
@@ -27,7 +27,7 @@ std::optional<fs::path> place_of(const std::string& path) {
   for (int i = 0; i < links_max && fs::is_symlink(place, failed); ++i) {
     if (fs::weakly_canonical(place.parent_path(), failed).string().starts_with("/proc/"))
       return std::nullopt;
-    place = place.parent_path() / fs::read_symlink(place, failed); // an absolute one stays as it is
+    place = place.parent_path() / fs::read_symlink(place, failed); // an absolute one replaces it
   }
   return place;
 }
@@ -38,7 +38,7 @@ tl::unexpected<Error> cannot_write(const std::string& path, int error_number) {
               "check its folder, its permissions and the free space");
 }
 
-/// 0, or the number of what went wrong. The file is closed in any case.
+/// Returns 0, or the errno of what failed. The file is closed in any case.
 int write_and_close(int file, const std::function<void(std::FILE*)>& write) {
   std::FILE* stream = file < 0 ? nullptr : fdopen(file, "wb");
   if (!stream)
@@ -50,7 +50,7 @@ int write_and_close(int file, const std::function<void(std::FILE*)>& write) {
   return failed;
 }
 
-/// Writes beside `place`, and puts that in its place.
+/// Writes a file beside `place`, and renames it to `place`. Returns 0, or the errno of what failed.
 int replace(const fs::path& place, const std::function<void(std::FILE*)>& write) {
   const std::string temporary = fmt::format("{}.{}.part", place.string(), getpid());
   const int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -58,7 +58,7 @@ int replace(const fs::path& place, const std::function<void(std::FILE*)>& write)
     return errno;
   struct stat before {};
   if (stat(place.c_str(), &before) == 0) {
-    (void)!fchown(file, before.st_uid, before.st_gid); // as far as we may
+    (void)!fchown(file, before.st_uid, before.st_gid); // as far as this process may
     (void)!fchmod(file, before.st_mode & 07777U);
   }
   int failed = write_and_close(file, write);
@@ -69,19 +69,19 @@ int replace(const fs::path& place, const std::function<void(std::FILE*)>& write)
   return failed;
 }
 
-/// 0, or the number of what went wrong; EEXIST where something is at `to`.
+/// Returns 0, or the errno of what failed; EEXIST if something is at `to`.
 int move_to_new(const fs::path& from, const fs::path& to) {
   if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0)
     return 0;
   if (errno != EINVAL && errno != ENOSYS)
     return errno;
-  std::error_code failed; // A file system that cannot promise it.
+  std::error_code failed; // This file system has no rename that refuses to replace.
   if (fs::exists(fs::symlink_status(to, failed)))
     return EEXIST;
   return std::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
 }
 
-/// A folder that is gone with this object, unless it was moved.
+/// A new folder, which the destructor deletes unless it was moved to its place.
 class NewFolder {
 public:
   explicit NewFolder(fs::path path) : path_(std::move(path)) {

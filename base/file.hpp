@@ -1,4 +1,4 @@
-// Files and folders that are written whole.
+// Writing of files and folders that appear only when they are complete.
 #pragma once
 
 #include "paceline/error.hpp"
@@ -9,21 +9,21 @@
 
 namespace paceline::base {
 
-/// Writes a file. write: puts everything into what it is given; whether that could be written is
-/// looked at afterwards. A regular file is replaced at once when all is written, so that nobody
-/// ever finds half of it; it keeps its mode and owner, and links that lead to it stay. Anything
-/// else (a pipe, a terminal, a device) is written to. Errors: `unavailable`, with what the system
-/// says; an older file is then still there.
+/// Writes a file. write: puts everything into the stream that it is given; whether that worked is
+/// checked afterwards. A regular file is replaced at once when all is written, so that nobody ever
+/// finds half of it; it keeps its mode and owner, and links to it stay. Anything else (a pipe, a
+/// terminal, a device) is written to. Errors: `unavailable`, with the system's message; an older
+/// file is then still there.
 Result<void> write_file(const std::string& path, const std::function<void(std::FILE*)>& write);
 
-/// Makes a folder. write: fills the one that it is given, which lies beside `path` and takes its
-/// place at once when all is written, so that nobody ever finds half of it; it is gone when `write`
-/// fails. Errors: `invalid_argument` where something is at `path` already, be it since a moment;
-/// `unavailable` with what the system says.
+/// Makes a folder. write: fills the folder that it is given, which lies beside `path` and is
+/// renamed to it at once when all is written, so that nobody ever finds half of it; it is deleted
+/// if `write` fails. Errors: `invalid_argument` if something is at `path`, even if it appeared
+/// meanwhile; `unavailable`, with the system's message.
 Result<void> write_folder(const std::string& path,
                           const std::function<Result<void>(const std::string& folder)>& write);
 
-/// Whether `write_file` would find a place for it now.
+/// Returns whether `write_file` could now write there.
 bool can_write_file(const std::string& path);
 
 } // namespace paceline::base

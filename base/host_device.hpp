@@ -1,4 +1,4 @@
-// Marks small functions that device kernels compile too; nothing to a host compiler.
+// Marks small functions that device kernels compile too; a host compiler sees nothing.
 #pragma once
 
 #if defined(__CUDACC__)

@@ -1,4 +1,4 @@
-// Names of this machine that nobody has to be asked for. For those who link Boost.
+// Names of this machine that need no name server. This header needs Boost.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -13,8 +13,8 @@
 
 namespace paceline::base {
 
-/// "localhost" and what ends in ".localhost" (RFC 6761, section 6.3), which a system may not know
-/// (a container without /etc/hosts).
+/// Recognises "localhost" and names that end in ".localhost" (RFC 6761, section 6.3), which a
+/// system may not know (a container without /etc/hosts).
 inline bool is_localhost(std::string host) {
   std::ranges::transform(host, host.begin(), [](unsigned char c) { return std::tolower(c); });
   if (host.ends_with('.'))
@@ -22,8 +22,8 @@ inline bool is_localhost(std::string host) {
   return host == "localhost" || host.ends_with(".localhost");
 }
 
-/// Its addresses, IPv6's where this machine has that; none: the host is another one, to be asked
-/// for.
+/// Returns the addresses of such a name, IPv6's only if this machine has IPv6. None: the host is
+/// another one, and its name has to be resolved.
 inline std::optional<boost::asio::ip::tcp::resolver::results_type>
 localhost(const std::string& host, std::uint16_t port) {
   using boost::asio::ip::tcp;

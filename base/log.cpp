@@ -11,7 +11,7 @@ void Log::write(LogLevel level, const std::string& message) const noexcept {
   }
   try {
     function_(level, message);
-  } catch (...) { // as of functions given to streams
+  } catch (...) { // dropped, as from functions given to streams
   }
 }
 

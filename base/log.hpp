@@ -1,4 +1,4 @@
-// What an engine or a node says to whoever runs it.
+// Messages of an engine or a node to whoever runs it.
 #pragma once
 
 #include "paceline/engine.hpp"
@@ -8,8 +8,8 @@
 
 namespace paceline::base {
 
-/// Where that goes: the host's function, or standard error without one. Copies go to the same
-/// place. Threads: any, as far as the host's function takes it.
+/// Writes them to the host's function, or to standard error if there is none. Copies write to the
+/// same place. Threads: any, if the host's function allows it.
 class Log {
 public:
   using Function = std::function<void(LogLevel, const std::string&)>;

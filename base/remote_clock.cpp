@@ -5,7 +5,7 @@
 namespace paceline::base {
 namespace {
 
-/// Between two machines' crystals, each to 50 millionths.
+/// Drift between the quartz clocks of two machines, each right to 50 millionths.
 constexpr double drift = 100e-6;
 
 } // namespace

@@ -1,4 +1,4 @@
-// How far another machine's clock is from this one's, by questions and answers.
+// How far another machine's clock is from this one's, estimated by questions and answers.
 #pragma once
 
 #include "base/clock.hpp"
@@ -9,21 +9,22 @@
 
 namespace paceline::base {
 
-/// As NTP does it (RFC 5905, sections 8 and 10): the other clock was read at some time between
-/// question and answer, so the middle of these is right to half of the time between them; of the
-/// last answers the one counts that leaves least open, for it waited least. Threads: one at a time.
+/// Estimates the difference as NTP does (RFC 5905, sections 8 and 10). The other clock was read
+/// between question and answer, so the middle of these is right to half of the time between them.
+/// The least uncertain of the last answers counts. Threads: one at a time.
 class RemoteClock {
 public:
   struct Estimate {
-    Duration ahead{};       ///< What the other clock shows less what this one does.
-    Duration uncertainty{}; ///< It is right to so much, either way.
+    Duration ahead{};       ///< The other clock's time less this one's.
+    Duration uncertainty{}; ///< Most that `ahead` may be wrong, either way.
 
     TimePoint here(TimePoint there) const { return there - ahead; }
   };
 
-  /// asked, answered: by this machine's clock. read: by the other one's, in between.
+  /// asked, answered: times by this machine's clock. read: the other clock's time in between.
   void observe(TimePoint asked, TimePoint read, TimePoint answered);
-  /// At `now`, since clocks drift apart. None: nothing was observed.
+  /// Returns the best estimate at `now`; it gets worse with time, for clocks drift apart. None:
+  /// nothing was observed.
   std::optional<Estimate> estimate(TimePoint now) const;
 
 private:

@@ -9,14 +9,14 @@
 namespace paceline::base {
 namespace {
 
-/// What sched_setattr(2) reads; the C library of Debian 12 does not declare it.
+/// The argument of sched_setattr(2); the C library of Debian 12 does not declare it.
 struct SchedulingAttributes {
   std::uint32_t size = sizeof(SchedulingAttributes);
-  std::uint32_t policy = 0; // The usual one, SCHED_OTHER.
+  std::uint32_t policy = 0; // The usual policy, SCHED_OTHER.
   std::uint64_t flags = 0;
   std::int32_t nice = 0;
   std::uint32_t priority = 0;
-  std::uint64_t runtime = 0; // Of a turn, under the usual policy.
+  std::uint64_t runtime = 0; // Length of a turn under the usual policy.
   std::uint64_t deadline = 0;
   std::uint64_t period = 0;
 };

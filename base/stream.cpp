@@ -74,7 +74,7 @@ std::optional<Event> Stream::Impl::take(Time time) {
         },
         time);
   std::unique_lock lock(mutex_);
-  if (advance_) // silence: the time is over, or the engine is gone
+  if (advance_) // nothing came: the time is over, or the engine is gone
     return pop();
   if (time)
     news_.wait_for(lock, *time, is_readable);
@@ -95,7 +95,7 @@ void Stream::Impl::cancel() {
     return;
   try {
     cancel_();
-  } catch (...) { // it was not asked for, and may be again
+  } catch (...) { // the request was not cancelled, and the caller may try again
     cancelled_ = false;
     throw;
   }
@@ -107,7 +107,7 @@ void Stream::Impl::on_ready(std::function<void()> wake) {
   if (!process_.here())
     return;
   callbacks_->start();
-  const std::lock_guard lock(mutex_); // let go before what stood in wake_
+  const std::lock_guard lock(mutex_); // unlocked before the old function is destroyed
   wake_.swap(wake);
   woken_ = readable();
   try {
@@ -142,7 +142,7 @@ void Stream::Impl::schedule() {
   scheduled_ = true;
 }
 
-/// What is to be called next.
+/// Returns the function that is to be called next.
 std::function<void()> Stream::Impl::due() {
   if (woken_ && wake_) {
     woken_ = false;
@@ -157,7 +157,7 @@ void Stream::Impl::run_callbacks() {
   while (auto function = due()) {
     lock.unlock();
     callbacks_->call(function);
-    function = nullptr; // what it holds may be this stream
+    function = nullptr; // the function may hold this stream
     lock.lock();
   }
   calling_ = {};
@@ -180,7 +180,7 @@ void Stream::Impl::close() {
   try {
     if (open)
       cancel();
-  } catch (const std::bad_alloc&) { // a client's: the request goes on, and nobody hears of it
+  } catch (const std::bad_alloc&) { // a client's stream: its request goes on
   }
   std::unique_lock lock(mutex_);
   quiet_.wait(lock, [this] {

@@ -1,5 +1,5 @@
-// The hand-over from whoever produces one request's events (the engine's facade, a client's network
-// thread) to the caller's thread.
+// The hand-over of one request's events from their producer (the engine's facade, or a client's
+// network thread) to the caller's thread.
 #pragma once
 
 #include "base/callbacks.hpp"
@@ -18,18 +18,18 @@
 
 namespace paceline {
 
-/// Deltas that nobody has read yet are joined into one, so that the queue is bounded by the
-/// request's own tokens and holds at most three events. Threads: any. In a forked child it is
-/// silent: nobody there would ever deliver anything.
+/// A queue of one request's events. Deltas that nobody has read yet are joined into one, so the
+/// queue is bounded by the request's own tokens and holds at most three events. Threads: any. In a
+/// forked child it is silent: nobody there would ever deliver anything.
 class Stream::Impl final : public base::EventSink, public std::enable_shared_from_this<Impl> {
 public:
-  using Time = std::optional<std::chrono::nanoseconds>; ///< None: without end.
+  using Time = std::optional<std::chrono::nanoseconds>; ///< None: for ever.
   using Advance = std::function<bool(const std::function<bool()>&, Time)>;
 
-  /// cancel: asks for the request's end; called once at most. callbacks: runs what `on_ready` and
-  /// `on_end` are given. advance: in virtual time, runs the engine until its first argument is true
-  /// or its second has passed (returns false: nothing more will happen by then); empty in real
-  /// time.
+  /// cancel: asks for the end of the request; called once at most. callbacks: runs the functions
+  /// given to `on_ready` and `on_end`. advance: with virtual time, runs the engine until its first
+  /// argument is true or its second has passed (returns false: nothing more will happen by then);
+  /// empty in real time.
   Impl(std::uint64_t id, std::function<void()> cancel, std::shared_ptr<base::Callbacks> callbacks,
        Advance advance = nullptr);
   ~Impl() override;
@@ -42,15 +42,15 @@ public:
   void on_ready(std::function<void()> wake);
   void on_end(std::function<void()> told);
   std::uint64_t id() const { return id_; }
-  /// The caller has let go: nothing is delivered any more, and no function of the caller's runs
-  /// when this returns, unless it is one of these that calls it.
+  /// The caller's stream is gone: nothing is delivered any more, and when this returns none of the
+  /// caller's functions is running, unless it is called from one of them.
   void close();
 
 private:
   std::optional<Event> take(Time time);
   std::optional<Event> pop();
   bool readable() const { return !events_.empty() || ended_; }
-  // Of callbacks, with `mutex_` held:
+  // These handle callbacks. They need `mutex_` held.
   void schedule();
   std::function<void()> due();
   void run_callbacks();
@@ -66,10 +66,10 @@ private:
   std::deque<Event> events_;
   bool ended_ = false; ///< `Finished` was delivered or the stream closed.
   std::function<void()> wake_;
-  std::function<void()> told_; ///< Of the end.
-  bool woken_ = false;         ///< There is something that `wake_` was not called for.
-  bool scheduled_ = false;     ///< `run_callbacks` is under way: one at a time.
-  std::thread::id calling_;    ///< Who is in a function of the caller's.
+  std::function<void()> told_; ///< Told of the end.
+  bool woken_ = false;         ///< Something came that `wake_` has not been called for.
+  bool scheduled_ = false;     ///< `run_callbacks` is posted or running; there is one at a time.
+  std::thread::id calling_;    ///< The thread that is in a function of the caller's.
   std::condition_variable quiet_;
 };
 

@@ -17,8 +17,8 @@
 
 namespace paceline::base {
 
-/// Drafting time that lay under target time: intervals in which a lane of the target's works
-/// against pieces of the draft's. Threads: any.
+/// Measures drafting time that lay under target time: it intersects the times in which a lane of
+/// the target works with pieces of the draft. Threads: any.
 class OverlapMeter {
 public:
   struct Sums {
@@ -26,7 +26,7 @@ public:
     base::Duration draft{};
     base::Duration overlapped{};
   };
-  /// Once each for every piece; those of several stages may overlap.
+  /// Called once for each piece of the target; pieces of several stages may overlap.
   void target_began(base::TimePoint at);
   void target_ended(base::TimePoint at);
   void drafted(base::TimePoint begin, base::TimePoint end);
@@ -38,8 +38,8 @@ private:
     base::TimePoint end;
   };
   mutable std::mutex mutex_;
-  std::deque<Interval> recent_; // a few: a draft piece is never long over
-  int open_ = 0;                ///< Pieces of the target's at work.
+  std::deque<Interval> recent_; // a few are enough: a draft piece is reported soon after its end
+  int open_ = 0;                ///< Pieces of the target that are running.
   Sums sums_;
 };
 
@@ -59,7 +59,7 @@ struct Telemetry {
     std::atomic<std::uint64_t> accepted{0};
   };
   std::array<Drafter, 2> by_drafter;
-  std::vector<std::string> drafters; ///< Their names. Set before the first actor starts.
+  std::vector<std::string> drafters; ///< Names of the drafters. Set before the first actor starts.
   std::array<std::atomic<std::uint64_t>, 33> accepted_by_position{};
   std::atomic<std::uint64_t> windows{0};
   std::atomic<std::uint64_t> window_tokens{0};
@@ -85,10 +85,10 @@ struct Telemetry {
   std::atomic<std::size_t> kv_pages_total{0};
   std::atomic<std::size_t> kv_pages_used{0};
   std::atomic<std::size_t> kv_pages_cached{0};
-  std::atomic<std::size_t> kv_pages_quarantined{0}; ///< When the cache manager last looked.
+  std::atomic<std::size_t> kv_pages_quarantined{0}; ///< Count when the cache manager last looked.
   OverlapMeter overlap;
 
-  // Where spans go; null unless the user asked for a trace. Set before the first actor starts.
+  // Receives spans; null unless the user asked for a trace. Set before the first actor starts.
   std::shared_ptr<base::Trace> trace;
   std::shared_ptr<base::Timekeeper> time;
   base::Log log; ///< Set before the first actor starts.
@@ -102,7 +102,7 @@ void add(std::atomic<T>& counter, U amount) {
   counter.fetch_add(T(amount), std::memory_order_relaxed);
 }
 
-/// For the life of a handler: counts its message and, where a trace is kept, spans it.
+/// Lives as long as a handler runs: counts its message and, if a trace is kept, adds a span for it.
 class Handling {
 public:
   Handling(Telemetry& telemetry, const char* actor, const char* message);

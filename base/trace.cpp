@@ -12,7 +12,7 @@ double microseconds(TimePoint t) {
   return std::chrono::duration<double, std::micro>(t.time_since_epoch()).count();
 }
 
-/// The inside of a JSON string (RFC 8259, section 7).
+/// Escapes a text for the inside of a JSON string (RFC 8259, section 7).
 std::string escaped(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -67,7 +67,7 @@ void Trace::add(int machine, const std::string& row, const std::string& name, Ti
   events_.push_back({int(at - rows_.begin()), name, begin, end, std::move(args)});
 }
 
-/// What a member of otherData says of other machines; empty where there are none.
+/// Returns the member of otherData about other machines; empty if there are none.
 std::string Trace::clocks() const {
   std::string text;
   for (std::size_t i = 0; i < machines_.size(); ++i)

@@ -1,5 +1,5 @@
-// Spans of work in Chrome's trace format (chrome://tracing, ui.perfetto.dev): one row per lane and
-// per actor, and a process for each machine. Absent (a null pointer) unless the user asks for it.
+// Spans of work in Chrome's trace format (chrome://tracing, ui.perfetto.dev), with a row per lane
+// and per actor, and a process per machine. Null unless the user asks for a trace.
 #pragma once
 
 #include "base/clock.hpp"
@@ -17,28 +17,29 @@
 
 namespace paceline::base {
 
-/// Threads: `span` from any. Names are any UTF-8; rows appear in order of first use.
+/// Collects spans. Threads: `span` from any. Names are any UTF-8; rows appear in order of first
+/// use.
 class Trace {
 public:
   /// Events beyond `events_max` are dropped and counted.
   explicit Trace(std::size_t events_max = limits::trace_events_max) : events_max_(events_max) {}
 
-  /// args: a JSON object's inside (`"rows":8`), or empty.
+  /// args: the inside of a JSON object (`"rows":8`), or empty.
   void span(const std::string& row, const std::string& name, TimePoint begin, TimePoint end,
             std::string args = {});
-  /// The same of another machine. Both times are by this one's clock.
+  /// Adds a span of another machine. Both times are by this machine's clock.
   void span_there(const std::string& machine, const std::string& row, const std::string& name,
                   TimePoint begin, TimePoint end);
-  /// How far that machine's clock is from this one's; the file says the last, and of
-  /// uncertainties the largest, too.
+  /// Says how far that machine's clock is from this one's. The file has the last estimate, and the
+  /// largest of the uncertainties.
   void set_clock(const std::string& machine, const RemoteClock::Estimate& clock);
-  /// As `write_file` does it: no half-written file is left.
+  /// Writes the file as `write_file` does: nobody finds half of it.
   Result<void> write(const std::string& path) const;
 
 private:
   struct Machine {
     std::string name;
-    std::optional<RemoteClock::Estimate> clock; ///< None: it is this one.
+    std::optional<RemoteClock::Estimate> clock; ///< None: this machine.
     Duration uncertainty_max{};
   };
   struct Row {

@@ -48,7 +48,8 @@ bool AnswerForm::next(const sampling::History& history, sampling::TokenMask& mas
   return at.restricted;
 }
 
-/// One piece of work at a time is posted for a form, however far the thread is behind.
+/// Remembers what to work out ahead. At most one piece of work is posted for a form, however far
+/// the thread is behind.
 void AnswerForm::expect(const sampling::History& history, std::span<const TokenId> window) const
     try {
   Expected expected{output_of(history), window.size() + 1};
@@ -73,8 +74,8 @@ std::optional<AnswerForm::Expected> AnswerForm::take_expected() const noexcept {
   return std::exchange(expected_, std::nullopt);
 }
 
-/// The lock is given back after each mask, since a lane may wait for another one. Without memory
-/// nothing is worked out ahead, and whoever needs a mask does it then.
+/// Works out masks ahead. The lock is released after each mask, since a lane may wait for another
+/// one. If memory runs out, nothing is worked out ahead, and whoever needs a mask makes it then.
 void AnswerForm::work_ahead() const try {
   const auto expected = take_expected();
   for (std::size_t behind = expected ? expected->rows : 0; behind-- > 0;) {
@@ -101,8 +102,8 @@ const AnswerForm::Known& AnswerForm::known(Output output) const {
   return at = std::move(made);
 }
 
-/// Nothing is restricted behind a token that was not allowed, nor behind the end. A form that takes
-/// too long allows nothing any more, which ends the request.
+/// Makes the mask behind an output. Nothing is restricted behind a token that was not allowed, nor
+/// behind the end. A form that takes too long allows nothing any more, which ends the request.
 AnswerForm::Known AnswerForm::worked_out(Output output) const {
   Known made{std::move(output), false, sampling::TokenMask(sampling::mask_words(vocabulary_), ~0u)};
   try {
@@ -112,7 +113,7 @@ AnswerForm::Known AnswerForm::worked_out(Output output) const {
           read(made.output) && !matcher_.IsTerminated() && fill_mask(matcher_, made.mask);
       return made;
     }
-  } catch (const std::exception&) { // the matcher is in no state to go on from
+  } catch (const std::exception&) { // the matcher is not in a state to go on from
     broken_ = true;
   }
   made.restricted = true;
@@ -120,7 +121,8 @@ AnswerForm::Known AnswerForm::worked_out(Output output) const {
   return made;
 }
 
-/// Takes back what the output has not, and reads on. false: it is outside the form.
+/// Rolls the matcher back to what it shares with the output, and reads the rest. Returns false if
+/// the output is outside the form.
 bool AnswerForm::read(std::span<const TokenId> output) const {
   const auto parting = std::ranges::mismatch(read_, output);
   const auto shared = std::size_t(parting.in1 - read_.begin());

@@ -1,4 +1,4 @@
-// The form of one request's answer, and where in it outputs are.
+// The form of one request's answer, and the position of outputs in it.
 #pragma once
 
 #include "sampling/constraint.hpp"
@@ -14,16 +14,17 @@
 
 namespace paceline::constraints {
 
-/// What may come next, into a mask of the vocabulary's size. false: everything may.
+/// Writes what may come next into a mask of the vocabulary's size. Returns false if every token
+/// may.
 bool fill_mask(xgrammar::GrammarMatcher& matcher, sampling::TokenMask& mask);
 
-/// Follows one output after another: what the last one shares with the next is not read again.
-/// Masks of outputs that were asked for last are kept, since a draft, the target's rows and the
+/// Follows one output after another: tokens that an output shares with the one before are not read
+/// again. The masks that were asked for last are kept, since a draft, the target's rows and the
 /// round behind a rejection ask for the same ones.
 class AnswerForm final : public sampling::Constraint,
                          public std::enable_shared_from_this<AnswerForm> {
 public:
-  /// Runs it some time, on another thread.
+  /// Runs a function later, on another thread.
   using Later = std::function<void(std::function<void()>)>;
   AnswerForm(const xgrammar::CompiledGrammar& form, int vocabulary, Later later);
 
@@ -39,8 +40,9 @@ private:
   };
   /// A window whose masks are asked for soon.
   struct Expected {
-    Output output;        ///< With all of the window.
-    std::size_t rows = 0; ///< Behind as many of its last tokens, none among them.
+    Output output; ///< Output that includes all of the window.
+    /// Number of masks: behind none of the window's tokens, behind its first one, and so on.
+    std::size_t rows = 0;
   };
 
   void work_ahead() const;
@@ -53,15 +55,15 @@ private:
   const int vocabulary_;
   const Later later_;
 
-  mutable std::mutex mutex_; ///< Of the matcher and what it has told.
+  mutable std::mutex mutex_; ///< Guards the matcher and the masks that came from it.
   mutable xgrammar::GrammarMatcher matcher_;
-  mutable Output read_; ///< What the matcher has accepted.
+  mutable Output read_; ///< Tokens that the matcher has accepted.
   mutable bool broken_ = false;
   mutable std::vector<Known> known_;
-  mutable std::size_t oldest_ = 0; ///< Of `known_`.
+  mutable std::size_t oldest_ = 0; ///< Index of the oldest mask in `known_`.
 
   mutable std::mutex expected_mutex_;
-  mutable std::optional<Expected> expected_; ///< The newest alone: those before it are over.
+  mutable std::optional<Expected> expected_; ///< The newest window alone: earlier ones are over.
 };
 
 } // namespace paceline::constraints

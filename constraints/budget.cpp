@@ -23,7 +23,7 @@ Budget::~Budget() {
   current = outer_;
 }
 
-/// A step takes a microsecond or less, but where a form has many parts; to read the clock takes
+/// A step takes a microsecond or less, except in a form with many parts; reading the clock takes
 /// some hundred nanoseconds.
 void Budget::spend_step() {
   if (++steps_ % 16 == 0 && thread_seconds() > deadline_)

@@ -1,4 +1,4 @@
-// How long one form may keep a thread at work.
+// A bound on the time for which one form may keep a thread at work.
 #pragma once
 
 #include <stdexcept>
@@ -9,8 +9,9 @@ struct OverBudget : std::runtime_error {
   OverBudget() : std::runtime_error("it takes too long to work out what may come next") {}
 };
 
-/// While it lives, xgrammar's work on this thread ends with OverBudget once the thread has computed
-/// for so long, however busy the machine is. What it was working on is not to be used again.
+/// Bounds xgrammar's work on this thread while the object lives: the work ends with OverBudget once
+/// the thread has computed for so long, however busy the machine is. What it was working on must
+/// not be used again.
 class Budget {
 public:
   explicit Budget(double seconds);
@@ -22,11 +23,11 @@ public:
 
 private:
   Budget* outer_;
-  double deadline_; ///< On the thread's clock.
+  double deadline_; ///< Time on the thread's CPU clock.
   unsigned steps_ = 0;
 };
 
-/// A step of the budget on this thread, if there is one.
+/// Counts a step against the budget on this thread, if there is one.
 void spend_step();
 
 } // namespace paceline::constraints

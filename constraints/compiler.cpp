@@ -18,7 +18,8 @@
 namespace paceline::constraints {
 namespace {
 
-/// Bytes of each token; special tokens have none, and no form has them in it.
+/// Makes xgrammar's sorted vocabulary from each token's bytes. Special tokens have none, and no
+/// form contains them.
 xgrammar::TokenizerInfo sorted(const Vocabulary& vocabulary) {
   std::vector<std::string> bytes(static_cast<std::size_t>(vocabulary.size));
   for (TokenId id = 0; id < std::min(vocabulary.size, vocabulary.tokenizer->vocabulary()); ++id)
@@ -27,7 +28,7 @@ xgrammar::TokenizerInfo sorted(const Vocabulary& vocabulary) {
                                  vocabulary.end_of_text);
 }
 
-/// A literal of EBNF.
+/// Writes a text as a literal of EBNF.
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -42,7 +43,9 @@ std::string quoted(const std::string& text) {
   return out + '"';
 }
 
-/// Whether anything may come first: the end of the text counts. In as much time as a mask has.
+/// Returns whether anything may come first; the end of the text counts. It has as much time as a
+/// mask.
+/// as a mask.
 bool has_text(const xgrammar::CompiledGrammar& form) {
   const Budget budget(limits::mask_seconds_max);
   const auto words = std::size_t(xgrammar::GetBitmaskSize(form.GetTokenizerInfo().GetVocabSize()));
@@ -52,7 +55,7 @@ bool has_text(const xgrammar::CompiledGrammar& form) {
          std::ranges::any_of(mask, [](auto word) { return word != 0; });
 }
 
-/// What is wrong with a form, without the condition in xgrammar's sources that says so.
+/// Returns what is wrong with a form, without the condition in xgrammar's sources that says so.
 std::string told(const std::exception& error) {
   std::string_view what = error.what();
   constexpr std::string_view condition = "is false: ";
@@ -77,22 +80,22 @@ public:
 
   int vocabulary() const { return vocabulary_.size; }
 
-  /// As it came out before, if it is kept. One form is compiled at a time, and whoever asks for one
-  /// that is kept does not wait for it.
+  /// Returns the kept result, or compiles the form. One form is compiled at a time; callers that
+  /// ask for a kept one do not wait for that.
   Result<xgrammar::CompiledGrammar> compile(const Constraint& form) {
     if (auto fits = check_form(form); !fits)
       return tl::unexpected(fits.error());
     if (auto before = kept(form))
       return *before;
     const std::lock_guard lock(compile_mutex_);
-    if (auto before = kept(form)) // while this waited
+    if (auto before = kept(form)) // it was compiled while this waited
       return *before;
     auto compiled = compile_anew(form);
     keep(form, compiled);
     return compiled;
   }
 
-  /// To be called once a form was compiled.
+  /// Posts work to the thread that works ahead. A form must have been compiled before.
   void later(std::function<void()> work) { boost::asio::post(*ahead_, std::move(work)); }
   void stop() {
     if (ahead_)
@@ -100,7 +103,7 @@ public:
   }
 
 private:
-  /// Errors, too: who asks again for what is refused does not make it work again.
+  /// A result, errors too: a form that was refused is not worked on again.
   struct Kept {
     Constraint form;
     Result<xgrammar::CompiledGrammar> compiled;
@@ -147,7 +150,7 @@ private:
                       text::shown(warnings.said.front(), 200),
                   "leave that out of it");
     } catch (const std::bad_alloc&) {
-      throw; // as all of the engine does
+      throw; // as everywhere in the engine
     } catch (const std::exception& error) {
       return fail(ErrorCode::invalid_argument, "the form is none: " + told(error), "mend it");
     }
@@ -182,12 +185,12 @@ private:
 
   const Vocabulary vocabulary_;
 
-  std::mutex compile_mutex_; ///< Of these two, which are there once a form was asked for.
+  std::mutex compile_mutex_; ///< Guards the two below, which exist once a form was asked for.
   std::optional<xgrammar::GrammarCompiler> compiler_;
   std::optional<boost::asio::thread_pool> ahead_;
 
   std::mutex kept_mutex_;
-  std::vector<Kept> kept_; ///< The last one that was asked for first.
+  std::vector<Kept> kept_; ///< The last one asked for comes first.
   std::size_t kept_bytes_ = 0;
 };
 

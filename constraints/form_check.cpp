@@ -28,7 +28,8 @@ Result<void> check_count(std::string_view where, double count) {
              fmt::format("give at most {}", limits::form_count_max));
 }
 
-/// Numbers in braces ("a{1,1000}") of an expression or a grammar; letters in braces are others'.
+/// Checks the numbers in braces ("a{1,1000}") of an expression or a grammar; letters in braces mean
+/// something else.
 Result<void> check_repeats(std::string_view where, std::string_view text) {
   double number = 0;
   bool in_braces = false;
@@ -45,7 +46,7 @@ Result<void> check_repeats(std::string_view where, std::string_view text) {
   return {};
 }
 
-/// Brackets within each other, whatever they mean and whether or not they are closed.
+/// Checks how deep brackets are nested, whatever they mean and whether or not they are closed.
 Result<void> check_depth(std::string_view where, std::string_view text) {
   int depth = 0;
   for (const char c : text) {
@@ -72,7 +73,8 @@ Result<void> check_expression(std::string_view where, std::string_view text) {
 
 Result<void> check_values(const json::value& value);
 
-/// A member of a schema, or of a structural tag, which has schemas, expressions and grammars in it.
+/// Checks a member of a schema or of a structural tag, which has schemas, expressions and grammars
+/// in it.
 Result<void> check_member(std::string_view key, const json::value& value) {
   const std::string where = fmt::format("'{}'", text::shown(key));
   const auto* text = value.if_string();
@@ -100,7 +102,7 @@ Result<void> check_values(const json::value& value) {
   return fits;
 }
 
-/// The schemas in a structural tag.
+/// Checks the schemas in a structural tag.
 Result<void> check_schemas_in(const json::value& tag) {
   Result<void> fits;
   if (const auto* array = tag.if_array())

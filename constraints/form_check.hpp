@@ -1,4 +1,4 @@
-// What of a form is refused before anything is compiled: compiling cannot be interrupted.
+// The checks that refuse a form before anything is compiled, for compiling cannot be interrupted.
 #pragma once
 
 #include "paceline/error.hpp"
@@ -6,7 +6,8 @@
 
 namespace paceline::constraints {
 
-/// Sizes, depths and counts within limits.hpp's bounds; a schema and a structural tag are objects.
+/// Checks sizes, depths and counts against limits.hpp's bounds; a schema and a structural tag must
+/// be objects.
 Result<void> check_form(const Constraint& form);
 
 } // namespace paceline::constraints

@@ -15,12 +15,12 @@ namespace {
 namespace json = boost::json;
 using Names = std::span<const std::string_view>;
 
-/// Say nothing of what is valid.
+/// Keywords that say nothing about what is valid.
 constexpr std::string_view annotations[] = {
     "$schema",  "$id",         "$comment",      "title",           "description",     "default",
     "examples", "example",     "deprecated",    "readOnly",        "writeOnly",       "format",
     "$defs",    "definitions", "discriminator", "contentEncoding", "contentMediaType"};
-/// Stand alone: what stands beside one would not count.
+/// Keywords that stand alone: what stands beside one would not count.
 constexpr std::string_view alternatives[] = {"$ref", "anyOf", "oneOf", "allOf"};
 constexpr std::string_view values[] = {"const", "enum"};
 constexpr std::string_view assertions[] = {"type",
@@ -45,7 +45,7 @@ constexpr std::string_view assertions[] = {"type",
                                            "multipleOf",
                                            "unevaluatedProperties",
                                            "unevaluatedItems"};
-/// Say which type is meant where none is named. Other assertions are left out without one.
+/// Keywords that tell the type if none is named. Other assertions are ignored without a type.
 constexpr std::string_view telling[] = {"type",
                                         "properties",
                                         "additionalProperties",
@@ -53,7 +53,7 @@ constexpr std::string_view telling[] = {"type",
                                         "prefixItems",
                                         "unevaluatedProperties",
                                         "unevaluatedItems"};
-/// Schemas by name, one schema, and a list of them.
+/// Keywords whose value is a map of schemas by name, one schema, or a list of schemas.
 constexpr std::string_view maps[] = {"properties", "patternProperties", "$defs", "definitions"};
 constexpr std::string_view single[] = {"items", "additionalProperties", "propertyNames",
                                        "unevaluatedItems", "unevaluatedProperties"};
@@ -77,7 +77,7 @@ bool is_of(std::string_view type, const json::value& value) {
          (type == "object" && value.is_object()) || (type == "array" && value.is_array());
 }
 
-/// type: a name, or a list of them.
+/// Returns whether the value is of the type, which is a name or a list of names.
 bool is_of(const json::value& type, const json::value& value) {
   if (const auto* name = type.if_string())
     return is_of(std::string_view(*name), value);
@@ -87,7 +87,7 @@ bool is_of(const json::value& type, const json::value& value) {
          });
 }
 
-/// A list of values beside a type: all are of it.
+/// Returns whether all values of a list are of the type that stands beside it, if one does.
 bool agrees(const json::object& schema, std::string_view key) {
   const json::value* type = schema.if_contains("type");
   const json::value& given = schema.at(key);
@@ -111,7 +111,7 @@ Result<void> check_beside(const json::object& schema, std::string_view chief) {
   return {};
 }
 
-/// Names that nothing is said of would not be asked for.
+/// Checks that `properties` describes each required name: others would not be required.
 Result<void> check_required(const json::object& schema) {
   const auto* properties =
       schema.contains("properties") ? schema.at("properties").if_object() : nullptr;

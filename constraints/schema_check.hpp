@@ -1,4 +1,4 @@
-// What of JSON Schema an answer can be held to: the rest is refused by name, not left out.
+// The part of JSON Schema that an answer can be held to: the rest is refused by name, not ignored.
 #pragma once
 
 #include "paceline/error.hpp"
@@ -7,7 +7,8 @@
 
 namespace paceline::constraints {
 
-/// A keyword that is unknown here, or that would not count where it stands. Errors: unsupported.
+/// Refuses a keyword that is unknown here, or that would not count where it stands. Errors:
+/// unsupported.
 Result<void> check_schema(const boost::json::object& schema);
 
 } // namespace paceline::constraints

@@ -15,8 +15,8 @@ Warnings::~Warnings() {
 
 } // namespace paceline::constraints
 
-// What xgrammar calls where it was built to have its messages handled: no header of its own that is
-// meant for others declares them.
+// The functions that xgrammar calls if it was built to have its messages handled: no public header
+// of its own declares them.
 namespace xgrammar {
 
 [[noreturn]] void LogFatalImpl(const std::string& file, int line, const std::string& message);

@@ -1,4 +1,4 @@
-// Where xgrammar's messages go: into a list, not onto anybody's screen.
+// The handling of xgrammar's messages: they go into a list, not to standard error.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace paceline::constraints {
 
-/// While it lives, what xgrammar warns of on this thread is kept: mostly parts of a form that it
-/// would leave out.
+/// Keeps what xgrammar warns of on this thread while the object lives: mostly parts of a form that
+/// it would ignore.
 class Warnings {
 public:
   Warnings();

@@ -12,7 +12,7 @@ namespace {
 using scheduling::BatchEntry;
 using speculation::Chain;
 
-/// A fork, and the rows that it has before.
+/// A fork, and the pass that it goes on from.
 struct Candidate {
   Chain::Fork fork;
   const Branch* from = nullptr; ///< The branch whose pages it goes on from.
@@ -23,7 +23,8 @@ struct Candidate {
   double chance = 0;
 };
 
-/// The last pass that has rows for this chain; where `position` is given, whose outcomes it is of.
+/// Returns the last pass that has rows for this chain; if `position` is given, the pass among whose
+/// outcomes that position is.
 const Branch* last_of(std::span<const Branch> ahead, const Chain* chain,
                       std::optional<int> position = {}) {
   const auto fits = [&](const Branch& s) {
@@ -33,7 +34,7 @@ const Branch* last_of(std::span<const Branch> ahead, const Chain* chain,
   return at == std::ranges::rend(ahead) ? nullptr : &*at;
 }
 
-/// That the fork's outcome comes true, once all that is committed is certain.
+/// Returns the probability that the fork's outcome comes true, given all committed tokens.
 double chance_of(const BatchEntry& entry, const Chain::Fork& fork) {
   const sampling::Odds& odds = entry.next.forking.odds;
   const Chain& chain = *entry.round.chain;
@@ -45,7 +46,7 @@ double chance_of(const BatchEntry& entry, const Chain::Fork& fork) {
   return rank < 0 ? 0 : odds.outcome(reached, guesses, rank);
 }
 
-/// `end`: no row stands further.
+/// Makes a candidate. end: no row stands at or behind this position.
 std::optional<Candidate> candidate(const BatchEntry& entry, int end, const Chain::Fork& fork,
                                    std::span<const Branch> ahead) {
   if (fork.chain->closed() || fork.position < entry.logged() || fork.position >= entry.length)
@@ -70,7 +71,8 @@ std::optional<Candidate> candidate(const BatchEntry& entry, int end, const Chain
   return c.window < 0 ? std::nullopt : std::optional(c);
 }
 
-/// The pages that it goes on from up to the first that is its own, and as many as it takes more.
+/// Returns the pages that it goes on from up to the first that is its own, and new ones for the
+/// rest.
 gpu::PageTableRef pages_for(const Candidate& c, gpu::KvPool& pool) {
   const gpu::PageTable& from = *c.from->pages;
   const int needed = (c.length + c.window - 1) / from.page_tokens + 1;
@@ -80,7 +82,7 @@ gpu::PageTableRef pages_for(const Candidate& c, gpu::KvPool& pool) {
   while (int(pages.size()) < needed) {
     gpu::PageRef page = pool.take();
     if (!page)
-      return nullptr; // the sequences' own need comes first
+      return nullptr; // The sequences' own need comes first.
     pages.push_back(std::move(page));
   }
   return gpu::PageTable::extend(nullptr, from.page_tokens, std::move(pages));

@@ -1,4 +1,4 @@
-// Rows that a pass in a target of stages has for outcomes of the passes ahead other than full hits.
+// Rows of a pass, in a target of stages, for outcomes of the passes ahead other than full hits.
 #pragma once
 
 #include "execution/pass_outcome.hpp"

@@ -15,7 +15,7 @@ CrossingPass::~CrossingPass() {
 }
 
 bool CrossingPass::prepare(base::TimePoint now) {
-  if (step_.prepare(now) != gpu::Step::Next::ready) // only the first stage waits
+  if (step_.prepare(now) != gpu::Step::Next::ready) // Only the first stage waits.
     return false;
   begin_ = now;
   return true;

@@ -13,8 +13,8 @@ namespace paceline::execution {
 /// Threads: one after the other.
 class CrossingPass {
 public:
-  /// stage: `prepare` tells its workspace what is to be sent, where that lies, and where the rows
-  /// that come back go. lost: the error of a pass that was dropped.
+  /// stage: `prepare` tells its workspace which rows are to be sent, where they lie, and where the
+  /// rows that come back go. lost: the error of a pass that was dropped.
   CrossingPass(const Stage& stage, std::shared_ptr<ForwardPass> pass,
                std::shared_ptr<base::Telemetry> telemetry, Error lost);
   ~CrossingPass();
@@ -23,7 +23,7 @@ public:
 
   /// Returns false if nothing of the pass is to be run: it failed before, or is known not to go on.
   bool prepare(base::TimePoint now);
-  /// Pages to copy before what is to be run.
+  /// Pages to copy before the rows are run.
   const std::vector<gpu::PageCopy>& copies() const { return step_.copies(); }
   /// Hands the pass on to the next stage.
   void complete(base::TimePoint now);

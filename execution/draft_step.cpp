@@ -24,7 +24,8 @@ const std::vector<TokenId>& says_of(const DraftStep::Parts& parts) {
   return parts.map ? parts.map->says() : parts.says;
 }
 
-/// Rows of the longest pass: prompts that are caught up on, and a window for each sequence.
+/// Returns the rows of the longest pass: prompts that are caught up on, and a window for each
+/// sequence.
 int rows_max(const DraftStep::Parts& parts) {
   return speculation::limits::draft_prefill_chunk +
          parts.max_num_seqs * (sampling::limits::window_max + 1) + parts.fork_rows;
@@ -49,7 +50,8 @@ DraftStep::DraftStep(Parts parts, std::shared_ptr<DraftQueue> queue)
                                       parts_.reader ? parts_.reader : parts_.device});
 }
 
-/// The target's ids that the draft cannot say get no column: no mass before a row is normalised.
+/// Makes the map of columns. The target's ids that the draft cannot say get no column, so they have
+/// no mass before a row is normalised.
 void DraftStep::map_columns() {
   std::vector<float> columns(std::size_t(drawable_), -1.0f);
   const std::vector<TokenId>& says = says_of(parts_);
@@ -61,7 +63,7 @@ void DraftStep::map_columns() {
       sizeof(float) * columns.size() * std::size_t(parts_.max_num_seqs + parts_.fork_rows)));
 }
 
-/// The rows of logits that the pass draws from: by the target's ids.
+/// Returns the rows of logits that the pass draws from, by the target's ids.
 gpu::Tensor DraftStep::drawn_from(const Pass& pass) const {
   return mapped_ ? mapped_->tensor(parts_.max_num_seqs + parts_.fork_rows, drawable_)
                  : pass.workspace->logits();
@@ -87,7 +89,8 @@ void DraftStep::take(std::vector<Frontier> news) {
     lookup_->propose();
 }
 
-// What is known by now is waited for: a verdict, a window that is whole, forks to be chosen.
+// Nothing is prepared while there are decisions to be taken first: a verdict, a window that is
+// whole, forks to be chosen.
 bool DraftStep::prepare_behind(base::TimePoint now) {
   const Pass& before = pass(prepared_ - 1);
   if (!queue_->quiet() || !can_follow(before))
@@ -102,8 +105,9 @@ bool DraftStep::prepare_behind(base::TimePoint now) {
   return true;
 }
 
-/// Every part of it draws, and the device has memory for a second pass. What it draws are the
-/// target's ids, which a draft with a vocabulary of its own cannot be fed.
+/// Whether a pass can be prepared behind this one: every part of it draws, and the device has
+/// memory for a second pass. A pass draws the target's ids, which a draft with a vocabulary of its
+/// own cannot be fed.
 bool DraftStep::can_follow(const Pass& before) {
   if (before.plan.fork_rows > 0 || parts_.map)
     return false;
@@ -166,7 +170,7 @@ models::Features DraftStep::features_of(const DraftRows& rows) const {
 void DraftStep::begin_drawing(const DraftRows& rows, Draw& draw) {
   const Frontier& at = rows.sequence->at;
   if (at.spec->needs_q()) {
-    draw.q = rows_->take(rows.fork ? std::size_t(at.forking.window) + 1 : 0); // a window goes first
+    draw.q = rows_->take(rows.fork ? std::size_t(at.forking.window) + 1 : 0); // Windows go first.
     if (!draw.q)
       rows.chain().end_at(rows.draws);
   }
@@ -190,7 +194,7 @@ gpu::ProposeTask DraftStep::task(const DraftRows& rows, Draw& draw, const float*
   task.attempt = rows.chain().attempt();
   task.guesses_wanted = at.forking.rows > 0 || at.forking.learns;
   task.q = draw.q.get();
-  task.q_size = rows_->row_length(); // ids that only the target has are never drafted
+  task.q_size = rows_->row_length(); // Ids that only the target has are never drafted.
   return task;
 }
 
@@ -217,7 +221,7 @@ void DraftStep::run(gpu::Operations& operations) {
                               reinterpret_cast<const float*>(columns_->data()));
   }
   operations.propose(pass.tasks);
-  if (operations.rank() == 0) // all have looked for the pass: an operation ends on all of them
+  if (operations.rank() == 0) // All ranks have read it: an operation ends on all of them.
     pass.has_run = true;
 }
 
@@ -225,7 +229,7 @@ void DraftStep::complete(base::TimePoint now) {
   Pass& pass = this->pass(completed_++);
   const base::TimePoint begin = std::max(pass.begin, last_end_);
   last_end_ = now;
-  if (pass.rows <= 2 * int(pass.tasks.size())) // a drafting pass, not one of catching up
+  if (pass.rows <= 2 * int(pass.tasks.size())) // The pass drafted, and did not mostly catch up.
     pace_.observe(now - begin, pass.plan.fork_rows);
   std::size_t next_task = 0;
   const auto share = (now - begin) / std::max<std::int64_t>(1, std::int64_t(pass.tasks.size()));
@@ -236,16 +240,16 @@ void DraftStep::complete(base::TimePoint now) {
   base::add(parts_.telemetry->drafted, pass.tasks.size());
   base::add(parts_.telemetry->forked, pass.plan.fork_rows);
   parts_.telemetry->overlap.drafted(begin, now);
-  pass.plan.parts.clear(); // the pass behind this one wants nothing but its tasks
+  pass.plan.parts.clear(); // The pass behind this one needs only its tasks.
   pass.draws.clear();
 }
 
-/// drawn: null where the part drew nothing. share: of the pass's time.
+/// Completes a part. drawn: null if the part drew nothing. share: its part of the pass's time.
 void DraftStep::complete(DraftRows& rows, Draw& draw, const gpu::ProposeTask* drawn,
                          base::Duration share) {
   speculation::Chain& chain = rows.chain();
   if (rows.pending()) {
-    if (chain.drawn() < rows.draws) // the pass before drew nothing that could be fed
+    if (chain.drawn() < rows.draws) // The pass before drew nothing that could be fed.
       return;
     rows.tokens = {chain.token(rows.start)};
   }

@@ -16,12 +16,12 @@
 
 namespace paceline::execution {
 
-/// One step for as long as there is something to draft: between two tokens it takes what was posted
-/// to its queue, so that a verdict takes effect without a new submission. The same object is
+/// One step that goes on as long as there is something to draft: between two tokens it takes the
+/// news in its queue, so that a verdict takes effect without a new submission. The same object is
 /// submitted again and again, never twice at once (DraftQueue::claim_lane). The planner decides
 /// what a pass does; this class has it computed. Only the lane touches the state below.
 ///
-/// On a lane that holds work ready, the pass behind one that only goes on with chains is prepared
+/// A pass behind one that only goes on with chains is prepared, on a lane that holds work ready,
 /// before its tokens are known to the host: the device finds them by itself, and draws a whole
 /// window without the host in between. A verdict then takes effect a token later at most. If a
 /// look-up has turns between passes, what it knows of each token comes first.
@@ -42,7 +42,7 @@ public:
     /// The draft's column of logits for each of the target's ids; -1: the draft cannot say that
     /// token. Empty: the columns are the ids, or those of `map`.
     std::vector<TokenId> says{};
-    /// The pool in which the target leaves what a draft that is a head on it reads.
+    /// The pool in which the target leaves the values that a draft that is a head on it reads.
     std::shared_ptr<gpu::KvPool> target_pool{};
     std::shared_ptr<DrafterHost> lookup{};        ///< Look-up with turns on this lane; null: none.
     std::shared_ptr<gpu::Device> lookup_device{}; ///< Device of the look-up's q rows: the host.
@@ -59,7 +59,7 @@ public:
   void retire(const gpu::Retirement& how) override;
 
 private:
-  /// What else it takes to draw a part's token.
+  /// Further inputs of drawing a part's token.
   struct Draw {
     std::vector<TokenId> prefix; ///< Output tokens that the log does not have (for penalties).
     speculation::QRow q;

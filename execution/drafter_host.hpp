@@ -26,7 +26,7 @@ public:
   DrafterHost(std::shared_ptr<Drafter> drafter, std::shared_ptr<base::Telemetry> telemetry)
       : drafter_(std::move(drafter)), telemetry_(std::move(telemetry)) {}
 
-  /// Is called when a lane begins: what the lane before had under way is put aside.
+  /// Is called when a lane begins: the next call ends the sequences of the lane before.
   void begin_anew();
   /// Sequences of a lane, by id.
   using Sequences = std::map<speculation::SequenceId, const speculation::Frontier*>;

@@ -26,7 +26,7 @@ gpu::Step::Next DrafterStep::prepare(base::TimePoint now) {
   return Next::done;
 }
 
-/// Windows go before lookahead.
+/// Chooses the tasks: windows go before lookahead.
 void DrafterStep::choose() {
   tasks_.clear();
   const auto lacks = [](const Chain& chain) { return chain.next() < chain.window_end(); };

@@ -32,7 +32,7 @@ DrafterTask::DrafterTask(DraftedText& text, const Rows& rows, Beside beside)
     : text_(text), rows_(rows), looks_up_(beside == Beside::model),
       hands_on_(looks_up_ && text.at.drafters.model) {
   text.catch_up();
-  const int next = chain().drawn(); // Chain::next, but for a chain that is closed meanwhile
+  const int next = chain().drawn(); // Chain::next is -1 for a closed chain.
   const bool ahead = looks_up_ || next >= chain().window_end();
   const int end = ahead ? chain().limit() : chain().window_end();
   asked_ = wanted_ = std::max(1, end - next);
@@ -64,15 +64,16 @@ void DrafterTask::add(TokenId token, speculation::QRow q) {
   proposals_.push_back({token, std::move(q)});
 }
 
-/// The drafter goes on from the token as from any other, and nobody else sees it.
+/// Returns the token to the drafter, which goes on from it as from any other, and nobody else sees
+/// it.
 TokenId DrafterTask::put_aside(TokenId token) {
   text_.tokens.push_back(token);
   --wanted_;
   return token;
 }
 
-/// Whether the constraint lets the token come next: then only may it be drafted, which is what the
-/// target's mask on q is to a drafter.
+/// Whether the constraint lets the token come next. Only then may it be drafted: for a drafter this
+/// has the effect of the target's mask on q.
 bool DrafterTask::in_form(TokenId token) {
   const auto& constraint = spec().warping.constraint;
   if (!constraint)

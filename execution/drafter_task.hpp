@@ -19,7 +19,7 @@ struct DraftedText {
   std::vector<TokenId> tokens; ///< Committed tokens, then those that the chain has drawn.
   std::size_t committed = 0;
 
-  /// Takes the frontier, and what it commits.
+  /// Takes the frontier and the tokens that it commits.
   void advance(speculation::Frontier frontier);
   /// Reads the tokens that the chain has drawn.
   void catch_up();
@@ -35,9 +35,10 @@ public:
   };
   /// Says who else drafts for the sequence on this lane.
   enum class Beside { nobody, model };
-  /// Binds the positions that are asked for: what the chain's window lacks, else its lookahead.
-  /// Beside a model all that the chain lacks is asked for; where the model drafts what is not
-  /// proposed, a position is bound when the token before it is there, and before it is drawn.
+  /// Binds the positions that are asked for: the missing part of the chain's window, or else its
+  /// lookahead. Beside a model all that the chain lacks is asked for; if the model drafts the
+  /// positions that are not proposed, a position is bound when the token before it is there, and
+  /// before it is drawn.
   DrafterTask(DraftedText& text, const Rows& rows, Beside beside = Beside::nobody);
 
   std::uint64_t sequence() const override { return text_.at.spec->id; }
@@ -52,7 +53,7 @@ public:
   int asked() const { return asked_; }
   int proposed() const { return int(proposals_.size()); }
   speculation::Chain& chain() const { return *text_.at.chain; }
-  /// Puts what was proposed into the chain, which ends there if that is less than was asked for.
+  /// Puts the proposals into the chain, which ends there if they are fewer than were asked for.
   void complete();
 
 private:
@@ -76,7 +77,7 @@ private:
   bool hands_on_ = false; ///< That model drafts what is not proposed.
   int asked_ = 0;
   int wanted_ = 0;
-  /// A proposed token was not in the constraint: proposals from here on are not used.
+  /// Whether a proposed token was not in the constraint: proposals from here on are not used.
   bool left_form_ = false;
   sampling::TokenMask mask_; ///< The constraint's mask behind `masked_` tokens, if `restricts_`.
   bool restricts_ = false;   ///< Not every token may come there.
@@ -92,7 +93,7 @@ public:
   bool take(std::vector<speculation::Frontier> news);
   /// Has `host` make proposals for `tasks`, which belong to some of the sequences.
   void propose(DrafterHost& host, std::span<DrafterTask> tasks) const;
-  /// Gives up what was under way, so that nobody waits for what is left undone.
+  /// Gives up the tasks under way, so that nobody waits for what is left undone.
   void abandon();
 
   std::map<speculation::SequenceId, DraftedText> texts;

@@ -48,7 +48,7 @@ ForwardPass::Rows rows_of(const Alternative& other) {
   return rows;
 }
 
-/// What may follow is worked out while the pass runs.
+/// Lets the constraint work out the masks behind the window while the pass runs.
 void expect_forms(const BatchEntry& entry, const ForwardPass::Rows& rows) {
   const auto& constraint = entry.spec->warping.constraint;
   if (!constraint || !entry.round.judges)
@@ -136,15 +136,16 @@ gpu::Step::Next ForwardStep::prepare(base::TimePoint now) {
   return Next::ready;
 }
 
-/// Messages may overtake each other on their way to a stage. Where the pass before failed this one
-/// runs all the same, for its other sequences: the scheduler drops what it does for that one's.
+/// Whether the passes before are in front of this one in this stage, since messages may overtake
+/// each other on their way. If the pass before failed, this one runs all the same, for its other
+/// sequences: the scheduler drops its result for the failed one's.
 bool ForwardStep::follows_in_turn() const {
   return std::ranges::all_of(pass_->follows, [this](const auto& before) {
     return before && before->load(std::memory_order_acquire) > stage_.number;
   });
 }
 
-/// The first stage reads what all of them run.
+/// Prepares the rows. The first stage reads the rows that all stages run.
 gpu::Step::Next ForwardStep::prepare_rows(base::TimePoint now) {
   if (!is_first() && !pass_->retirement.completed)
     return Next::done;
@@ -161,7 +162,7 @@ gpu::Step::Next ForwardStep::prepare_rows(base::TimePoint now) {
   return read_rows() ? Next::ready : Next::done;
 }
 
-/// False: it ended meanwhile.
+/// Reads the rows. False: the pass ended meanwhile.
 bool ForwardStep::read_rows() {
   for (const BatchEntry& entry : pass_->batch.entries)
     pass_->rows.push_back(rows_of(entry));
@@ -213,7 +214,7 @@ void ForwardStep::plan() {
     const int count = int(rows.tokens.size());
     batch.push_back({entry.feed.pages->ids, entry.feed.cached, rows.tokens, count - rows.logit_rows,
                      entry.feed.fast});
-    if (rows.copy && stage_.has_pages()) // else it would write to the first stage's
+    if (rows.copy && stage_.has_pages()) // Else it would write to the first's.
       copies_.push_back(*rows.copy);
     work_.rows += count;
     work_.context = std::max(work_.context, entry.feed.cached + count);
@@ -227,8 +228,8 @@ void ForwardStep::plan() {
   stage_.model->plan(batch, *stage_.pool, *stage_.workspace);
 }
 
-/// The rows that stages hand over are those of the pass, in their order, or those whose logits are
-/// asked for.
+/// Connects the stage with its neighbours. The rows that stages hand over are those of the pass, in
+/// their order, or only those whose logits are asked for.
 void ForwardStep::connect() {
   if (!is_first()) {
     received_ = pass_->handed;
@@ -272,7 +273,7 @@ void ForwardStep::complete(base::TimePoint now) {
 void ForwardStep::retire(const gpu::Retirement& how) {
   if (std::exchange(at_work_, false))
     telemetry_->overlap.target_ended(how.end);
-  pass_->ahead = nullptr; // where the lane was closed before it got here
+  pass_->ahead = nullptr; // It is still set if the lane was closed before the pass got here.
   pass_->went_through(how, is_first());
   pass_->handed = std::move(left_);
   received_ = nullptr;

@@ -12,13 +12,14 @@
 namespace paceline::execution {
 
 /// Feeds each entry's committed tokens and its window. The window's tokens are read from the chain
-/// when the first stage's lane gets here: those that were bound when the batch was made are waited
-/// for, within the batch's timeout. A pre-enqueued batch is left what came true of it (PassOutcome)
-/// on whichever lane it is when that is known; if nothing has, nothing is run. On one device that
-/// is before it begins. In several stages it begins as soon as its tokens are there, with rows for
-/// other outcomes besides (alternatives.hpp). Further stages run the rows of the first, from what
-/// the one before has left; where that failed, nothing. Chunks of a prompt that several passes have
-/// go through each stage in their order, or the one that comes too early fails.
+/// when the first stage's lane gets here: tokens that were bound when the batch was made are waited
+/// for, within the batch's timeout. A pre-enqueued batch keeps the entries that came true
+/// (PassOutcome), on the lane where it is when that is known; if none has, nothing is run. On one
+/// device that is before it begins. In several stages it begins as soon as its tokens are there,
+/// with rows for other outcomes besides (alternatives.hpp). Further stages run the rows of the
+/// first, from the rows that the stage before has left; if that one failed, they run nothing. If
+/// several passes have chunks of one prompt, these go through each stage in their order, or the one
+/// that comes too early fails.
 class ForwardStep final : public gpu::Step {
 public:
   ForwardStep(Stage stage, std::shared_ptr<ForwardPass> pass,

@@ -36,7 +36,7 @@ void Handover::arrive() {
     const std::lock_guard lock(mutex_);
     arrived_ = true;
     next_ = nullptr;
-    then.swap(then_); // it holds the pass, which holds this
+    then.swap(then_); // It holds the pass, which holds this.
   }
   if (then)
     then();

@@ -22,16 +22,16 @@ public:
   /// Is called by the actor whose steps follow, in this order, on `lane`. If the lane takes no more
   /// work, the steps retire as not completed.
   void expect(std::shared_ptr<gpu::Lane> lane, std::vector<std::shared_ptr<gpu::Step>> steps);
-  /// Is called by an actor that has something else done. `then` must not throw, and lets go of what
-  /// holds the pass when it is done or dropped.
+  /// Is called by an actor that has something else done. `then` must not throw, and drops its hold
+  /// on the pass when it is done or dropped.
   void expect(std::function<void()> then);
 
 private:
   std::mutex mutex_;
   bool comes_ = false;
   bool arrived_ = false;
-  std::shared_ptr<gpu::Lane> next_; ///< Null: not known yet, or roused already.
-  std::function<void()> then_;      ///< Empty: nobody has said yet what follows.
+  std::shared_ptr<gpu::Lane> next_; ///< Null: the lane is not known yet, or roused already.
+  std::function<void()> then_;      ///< Empty: the next steps are not known yet.
 };
 
 } // namespace paceline::execution

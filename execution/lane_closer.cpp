@@ -32,7 +32,8 @@ bool LaneCloser::close(std::optional<std::chrono::nanoseconds> limit) {
 }
 
 std::shared_ptr<gpu::Lane> LaneCloser::guard(std::unique_ptr<gpu::Lane> lane) {
-  // A weak reference: the engine's end destroys the closer first and closes what is left itself.
+  // The reference is weak: at the engine's end the closer is destroyed first, and the lanes that
+  // are left close themselves.
   return {lane.release(), [weak = weak_from_this()](gpu::Lane* raw) {
             std::unique_ptr<gpu::Lane> owned(raw);
             if (const auto closer = weak.lock())
@@ -44,11 +45,11 @@ void LaneCloser::close_elsewhere(std::unique_ptr<gpu::Lane> lane) {
   {
     const std::lock_guard lock(state_->mutex);
     if (state_->closing)
-      return; // it is closed here
+      return; // The lane is closed on this thread.
     ++state_->open;
   }
   std::thread([state = state_, lane = std::move(lane)]() mutable {
-    lane = nullptr; // waits for its running piece
+    lane = nullptr; // This waits for the lane's running piece.
     const std::lock_guard lock(state->mutex);
     --state->open;
     state->closed.notify_all();

@@ -61,7 +61,7 @@ std::vector<Branch> PassOutcome::branches() const {
   return all;
 }
 
-// A pass that is gone has gone through all stages: there is nothing to be told behind it.
+// A pass that is gone has gone through all stages, so nothing behind it needs to be told.
 void PassOutcome::go_on(PassOutcome& judged, std::span<const Onset> onsets,
                         std::span<scheduling::Verdict> verdicts) {
   std::vector<Onset> at(onsets.begin(), onsets.end());
@@ -87,7 +87,8 @@ std::shared_ptr<PassOutcome> PassOutcome::next() const {
   return next_.lock();
 }
 
-/// next: nothing stays between it and what was judged. Empty: it ends, if it had not.
+/// Follows a judged pass. next: whether no pass lies between this one and the judged one. Returns
+/// an empty list if this pass ends, or had ended.
 std::vector<scheduling::Continuation> PassOutcome::follow(std::span<const Onset> onsets,
                                                           bool next) {
   const std::lock_guard lock(mutex_);

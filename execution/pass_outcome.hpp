@@ -63,11 +63,12 @@ public:
   /// Returns this pass' branches and those ahead, as far as they may come true.
   std::vector<Branch> branches() const;
 
-  /// The verification of `judged` has found where the sequences go on that are not over; verdicts:
-  /// of its batch, which are told which passes go on for each. Those passes stay that have a branch
-  /// for each of the sequences, the first of them at once, and the others end: a pass for some
-  /// would leave the others behind, and read the weights once more for them. A pass that has not
-  /// begun stays as what it was built for, if it is the next one only with its whole windows bound.
+  /// Is called when the verification of `judged` has found where the sequences that are not over go
+  /// on. verdicts: those of its batch, which are told which passes go on for each. Passes stay if
+  /// they have a branch for each of the sequences, the first of them at once, and the others end: a
+  /// pass for some would leave the others behind, and read the weights once more for them. A pass
+  /// that has not begun stays with the entries that it was built for; if it is the next one, its
+  /// whole windows must be bound.
   static void go_on(PassOutcome& judged, std::span<const Onset> onsets,
                     std::span<scheduling::Verdict> verdicts);
 
@@ -83,7 +84,7 @@ private:
   std::vector<std::size_t> came_true_;
   bool begun_ = false;
   bool judged_ = false;
-  std::vector<Branch> branches_; ///< Before the pass has begun: what each entry was built for.
+  std::vector<Branch> branches_; ///< What each entry was built for, until the pass has begun.
   std::vector<Branch> ahead_;
   std::weak_ptr<PassOutcome> next_;
 };

@@ -55,7 +55,7 @@ std::size_t RowPool::allocated() const {
 }
 
 void RowPool::give_back(float* row) {
-  std::vector<Slab> unused; // let go of outside the lock
+  std::vector<Slab> unused; // Destroyed outside the lock.
   const std::lock_guard lock(mutex_);
   const auto home = std::ranges::find_if(slabs_, [row](const Slab& s) {
     return std::less_equal<>()(s.rows.data, row) && std::less<>()(row, s.rows.row(s.rows.rows));

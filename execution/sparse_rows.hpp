@@ -18,13 +18,13 @@ public:
   /// pool: its devices have memory that the host can write to.
   explicit SparseRows(std::shared_ptr<RowPool> pool) : pool_(std::move(pool)) {}
 
-  /// Lends a row with q, normalised; null when there is no memory. q: as sampling::propose wants
-  /// it.
+  /// Lends a row with q, normalised; null if there is no memory. q: in the form that
+  /// sampling::propose takes.
   speculation::QRow take(std::span<const TokenWeight> q);
   /// Does the same with the numbers as they are, for a row that was drawn from elsewhere. Returns
-  /// null, too, where fewer than `spare` others would be left.
+  /// null, too, if fewer than `spare` other rows would be left.
   speculation::QRow take_normalised(std::span<const TokenWeight> q, std::size_t spare = 0);
-  /// Lends a row of unspecified contents, to be written whole; null when there is no memory for it.
+  /// Lends a row of unspecified contents, to be written whole; null if there is no memory for it.
   speculation::QRow take();
 
 private:

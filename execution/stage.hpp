@@ -1,4 +1,4 @@
-// The things with which a stage of the target runs its part of a pass.
+// The objects with which a stage of the target runs its part of a pass.
 #pragma once
 
 #include "execution/row_pool.hpp"
@@ -20,8 +20,8 @@ struct Stage {
   /// which numbers the pages of all stages.
   std::shared_ptr<gpu::KvPool> pool;
   std::shared_ptr<models::Workspace> workspace;
-  /// Each of its rows has room for what all rows of a pass leave for the next stage; null: it is
-  /// the last.
+  /// Each of its rows has room for what all rows of a pass leave for the next stage; null: this is
+  /// the last stage.
   std::shared_ptr<RowPool> left;
 
   bool has_pages() const { return model->kv_shape(pool->shape().page_tokens).bytes() > 0; }

@@ -11,7 +11,7 @@
 namespace paceline::execution {
 namespace {
 
-constexpr std::size_t read_bytes = std::size_t(64) << 20; // more than most caches hold
+constexpr std::size_t read_bytes = std::size_t(64) << 20; // This is more than most caches hold.
 constexpr int many_rows = 64;
 
 using Weights = std::vector<std::shared_ptr<const gpu::Weight>>;
@@ -20,7 +20,7 @@ double multiply_adds(const gpu::Weight& weight) {
   return double(weight.outputs()) * weight.inputs();
 }
 
-/// Products of one row with some weights, and of many rows with the first of them.
+/// Multiplies one row with some weights, and many rows with the first of them.
 class Products final : public gpu::Step {
 public:
   Products(Weights some, std::shared_ptr<gpu::Buffer> in, std::shared_ptr<gpu::Buffer> out)
@@ -42,7 +42,7 @@ public:
   void complete(base::TimePoint now) override { seconds_[piece_++] = base::seconds(now - begin_); }
   void retire(const gpu::Retirement& how) override { retired_.set_value(how.completed); }
 
-  /// Waits for the end; zeros where the lane failed.
+  /// Waits for the end, and returns zeros if the lane failed.
   std::pair<double, double> seconds() {
     if (!retired_.get_future().get())
       return {};

@@ -51,7 +51,8 @@ void VerifyStep::end_work(base::TimePoint now) {
     telemetry_->overlap.target_ended(now);
 }
 
-// The one reading of `bound`: the forward pass has just ended, nothing has been judged.
+// This is the only reading of `bound`: the forward pass has just ended, and nothing has been
+// judged.
 void VerifyStep::open_cases() {
   for (std::size_t i = 0; i < pass_->batch.entries.size(); ++i) {
     const BatchEntry& entry = pass_->batch.entries[i];
@@ -71,7 +72,8 @@ void VerifyStep::open_cases() {
   }
 }
 
-/// A look-up's draws, from a few tokens in any order, are the engine's own: nobody repeats them.
+/// Whether the model has drawn the tokens from this row on. A look-up's draws, from a few tokens in
+/// any order, are the engine's own, and nobody repeats them.
 bool VerifyStep::is_models_own(std::size_t index, int row) const {
   const BatchEntry& entry = pass_->batch.entries[index];
   for (int k = row; k < std::max(pass_->rows[index].window, row + 1); ++k)
@@ -85,7 +87,7 @@ gpu::VerifyTask VerifyStep::task(std::size_t index, int row) const {
   const ForwardPass::Rows& rows = pass_->rows[index];
   const gpu::Tensor logits = pass_->workspace->logits();
   gpu::VerifyTask t;
-  // The judging rows are the last of the entry's; a scored prompt has more before them.
+  // The rows that judge are the last of the entry's; a scored prompt has more before them.
   t.logits = logits.row(rows.first_logit_row + rows.logit_rows - rows.window - 1 + row);
   t.stride = logits.stride;
   t.vocabulary = vocabulary_;
@@ -138,8 +140,8 @@ void VerifyStep::plan_scores() {
   }
 }
 
-/// The position behind the rows that were judged: the lookahead's first, or the window's own where
-/// not all of it was there.
+/// Returns the position behind the rows that were judged: the lookahead's first, or one of the
+/// window if not all of it was there.
 int VerifyStep::position_behind(std::size_t index) const {
   return pass_->batch.entries[index].length + int(cases_[index].window.size());
 }
@@ -164,8 +166,8 @@ void VerifyStep::plan_lookaheads() {
   owners_ = std::move(judged);
 }
 
-/// The position behind is judged by the row behind; where the chain has ended before it, that row
-/// draws a token.
+/// Makes the task for the position behind, which the row behind judges; if the chain has ended
+/// before that position, the row draws a token.
 gpu::VerifyTask VerifyStep::lookahead_task(std::size_t index) {
   const BatchEntry& entry = pass_->batch.entries[index];
   Case& c = cases_[index];
@@ -184,13 +186,13 @@ gpu::VerifyTask VerifyStep::lookahead_task(std::size_t index) {
   return t;
 }
 
-/// A bound token is not there in time: nothing may stand in its place, or how long its draw takes
-/// would decide whether it is judged. The verdict ends before it, and a later step judges it.
+/// Ends the verdict before a bound token that is not there in time; a later step judges it. Nothing
+/// may stand in its place, or the time of its draw would decide whether it is judged.
 void VerifyStep::postpone(std::size_t index) {
   Verdict& verdict = cases_[index].verdict;
   verdict.draft_late = true;
   verdict.hit = Hit::chain;
-  verdict.cached = position_behind(index) - 1; // the last token is fed again, for its logits
+  verdict.cached = position_behind(index) - 1; // The last token is fed again, for its logits.
 }
 
 void VerifyStep::run(gpu::Operations& operations) {
@@ -251,7 +253,7 @@ void VerifyStep::take_lookaheads() {
   phase_ = Phase::done;
 }
 
-/// The rows of what was rejected lie behind those that count.
+/// Returns the features behind a verdict. The rows of rejected tokens lie behind those that count.
 speculation::TargetFeatures VerifyStep::features_behind(const BatchEntry& entry,
                                                         const Verdict& verdict) {
   if (!entry.next.reads_features)
@@ -259,7 +261,7 @@ speculation::TargetFeatures VerifyStep::features_behind(const BatchEntry& entry,
   return {entry.feed.pages, verdict.cached};
 }
 
-/// What goes on behind the verdict; the draft hears of it from this thread.
+/// Turns the sequence over to what follows the verdict; the draft hears of it from this thread.
 scheduling::Resolution VerifyStep::hand_over(std::size_t index, Judged& judged) {
   const BatchEntry& entry = pass_->batch.entries[index];
   Verdict& verdict = cases_[index].verdict;
@@ -270,7 +272,7 @@ scheduling::Resolution VerifyStep::hand_over(std::size_t index, Judged& judged) 
   verdict.had_lookahead = whole && cases_[index].bound_behind && !verdict.draft_late;
   scheduling::note_guesses(entry, verdict);
   const scheduling::Resolution resolved = scheduling::turn_over(entry, verdict);
-  verdict.had_lookahead |= verdict.hit == Hit::fork; // whether or not its chain went on
+  verdict.had_lookahead |= verdict.hit == Hit::fork; // Its chain may have ended.
   if (!entry.next.chain || verdict.failed)
     return resolved;
   std::vector<TokenId> tokens = pass_->rows[index].prefix;
@@ -289,8 +291,8 @@ scheduling::Resolution VerifyStep::hand_over(std::size_t index, Judged& judged) 
   return resolved;
 }
 
-/// What was pre-enqueued behind this pass goes on, or ends. Looks at counts, at what was judged,
-/// and never at a token of the next window.
+/// Decides whether the passes that were pre-enqueued behind this one go on. Looks at counts and at
+/// judged tokens, and never at a token of the next window.
 void VerifyStep::let_go_on(std::span<const scheduling::Resolution> resolved, Verdicts& verdicts) {
   std::vector<Onset> onsets;
   for (std::size_t i = 0; i < resolved.size(); ++i) {
@@ -321,7 +323,7 @@ void VerifyStep::retire(const gpu::Retirement& how) {
         why.value_or(Error{ErrorCode::unavailable, "the target's lane was closed", ""});
   } else {
     if (pass_->batch.entries.empty())
-      return; // pre-enqueued, and not needed: the scheduler knows from the verdicts before
+      return; // It was not needed: the scheduler knows from earlier verdicts.
     verdicts.rows = pass_->read;
     std::vector<scheduling::Resolution> resolved;
     for (std::size_t i = 0; i < cases_.size(); ++i) {

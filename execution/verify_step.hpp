@@ -45,7 +45,7 @@ private:
   struct Case {
     std::vector<TokenId> window;
     std::vector<const float*> q;
-    std::vector<TokenId> prefix; ///< What the log may lack, and the window once it was accepted.
+    std::vector<TokenId> prefix; ///< Tokens that the log may lack, and the window once accepted.
     bool bound_behind = false;   ///< The position behind them was bound when the pass ended.
     TokenId lookahead = 0;
     const float* lookahead_q = nullptr;

@@ -1,4 +1,5 @@
-// What differs between CAF's versions, under names of ours, so that a later CAF is a change here.
+// The parts in which CAF's versions differ, under names of ours, so that a later CAF is a change
+// here alone.
 #pragma once
 
 #include "base/log.hpp"
@@ -33,8 +34,8 @@ struct replies<caf::result<R...>(A...)> {
 };
 } // namespace detail
 
-/// A Writer writes a value and a Reader reads one; Inspected is the result, empty or what was
-/// wrong.
+/// A Writer writes a value and a Reader reads one; Inspected is the result, which is empty or the
+/// error.
 using Writer = caf::serializer;
 using Reader = caf::deserializer;
 using Inspected = caf::error;
@@ -97,7 +98,7 @@ struct Holder {
   std::unique_ptr<State> state;
 };
 
-/// Writes to the log what an actor died of; CAF itself would write it to standard output.
+/// Writes to the log the error that an actor died of; CAF itself would write it to standard output.
 inline caf::error died(const caf::actor_system& system, const char* name,
                        const std::exception_ptr& why) {
   std::string what = std::string("the ") + name + " died";

@@ -1,4 +1,5 @@
-// Every actor of the engine, by what it understands: the system's table of contents.
+// Every actor of the engine, listed by the messages that it understands: the system's table of
+// contents.
 //
 // A round in `overlap`, with the messages it costs (single sequence or batch alike):
 //   1 scheduler -> target    Batch          the window to verify, by reference to its chain
@@ -42,7 +43,7 @@ using SchedulerActor = Interface<
     caf::result<void>(scheduling::Admit),
     /// A request whose end was decided elsewhere.
     caf::result<void>(scheduling::Abandon),
-    /// What became of a batch; stale verdicts are dropped.
+    /// The result of a batch; stale verdicts are dropped.
     caf::result<void>(scheduling::Verdicts),
     /// The windows that were waited for are there.
     caf::result<void>(WindowsReady),

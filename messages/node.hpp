@@ -95,7 +95,8 @@ struct StageRows {
 /// Node to engine: the result of a piece.
 struct StageDone {
   std::uint64_t piece = 0;
-  std::string values;    ///< As StageRows::values; behind the last layer only the rows with logits.
+  std::string
+      values; ///< The same as StageRows::values; behind the last layer only rows with logits.
   base::Duration busy{}; ///< How long the node's lane worked on the piece.
 };
 
@@ -150,7 +151,7 @@ struct ModelTaken {};
 /// Node to engine: all files are there and are what they should be.
 struct ModelStored {};
 
-/// What a node may spend on forks: speculation::Forking in a few bytes.
+/// A node's budget for forks: speculation::Forking in a few bytes.
 struct DraftForking {
   std::uint8_t rows = 0;
   std::uint8_t window = 0;
@@ -246,7 +247,7 @@ struct ClockRead {
   base::TimePoint now;
 };
 
-/// What a lane of a node's did, by the node's clock.
+/// A piece of work of a node's lane, by the node's clock.
 struct NodeSpan {
   std::string row;
   std::string name;

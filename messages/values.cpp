@@ -15,7 +15,7 @@
 namespace paceline::messages {
 namespace {
 
-// Fields that CAF 0.17 does not know how to take.
+// The wrappers below write fields that CAF 0.17 cannot write.
 
 template <class T>
 struct Optional {
@@ -35,7 +35,8 @@ Inspected inspect(Inspector& inspector, const Optional<T>& field) {
   return inspect_all(inspector, *field.value);
 }
 
-/// What all actors share of a sequence never changes: a copy is as good as a reference.
+/// Wraps the specification of a sequence, which all actors share. It never changes, so a copy is as
+/// good as a reference.
 struct Spec {
   speculation::SequenceSpecRef& value;
 };
@@ -51,7 +52,8 @@ Inspected inspect(Reader& from, const Spec& field) {
   return wrong;
 }
 
-/// CAF 0.17 never ends writing an infinite number; of others it writes these bits.
+/// Writes a floating-point number by its bits, the format that CAF 0.17 uses for finite ones; it
+/// never ends writing an infinite one.
 template <class Real>
 struct Bits {
   using Number = std::conditional_t<sizeof(Real) == 4, std::uint32_t, std::uint64_t>;
@@ -70,7 +72,7 @@ Inspected inspect(Reader& from, const Bits<Real>& field) {
   return wrong;
 }
 
-/// sampling::Warping::logit_bias, where a token that is banned has an infinite one.
+/// Wraps sampling::Warping::logit_bias, in which a token that is banned has an infinite bias.
 struct Biases {
   std::vector<std::pair<TokenId, float>>& value;
 };
@@ -89,7 +91,8 @@ Inspected inspect(Reader& from, const Biases& field) {
   return wrong;
 }
 
-/// It stays on its machine: a draft elsewhere draws in any form, and is judged here.
+/// Wraps the constraint, which stays on its machine: a draft elsewhere draws in any form, and is
+/// judged here.
 struct Form {
   std::shared_ptr<const sampling::Constraint>& value;
 };
@@ -125,7 +128,7 @@ Spec as_field(speculation::SequenceSpecRef& field) {
   return {field};
 }
 
-/// Every field, in the order of their declaration: none can be forgotten.
+/// Writes or reads every field in the order of declaration, so that none can be forgotten.
 template <class Inspector, class Value>
 Inspected inspect_fields(Inspector& inspector, Value& value) {
   return std::apply([&](auto&... field) { return inspect_all(inspector, as_field(field)...); },

@@ -1,9 +1,10 @@
-// The two kinds of messages: values, which hold all they say and could leave the process, and local
-// ones, which hold memory of it. An interface with a message that stands in neither list does not
-// compile (messages/caf.hpp), nor does a value with a field that cannot leave (values.cpp).
+// The two kinds of messages: values, which hold all that they say and could leave the process, and
+// local ones, which refer to memory of the process. An interface with a message that stands in
+// neither list does not compile (messages/caf.hpp), nor does a value with a field that cannot leave
+// (values.cpp).
 //
-// Time points cross as nanoseconds of the sender's steady clock, which begins anywhere: who sends
-// them to another machine has to translate them.
+// Time points cross as nanoseconds of the sender's steady clock, which begins anywhere: whoever
+// sends them to another machine has to translate them.
 #pragma once
 
 #include "messages/caf.hpp"
@@ -92,7 +93,7 @@ struct ActorHandles;
   X(paceline::scheduling, Continuation)                                                            \
   X(paceline::scheduling, Verdict)
 
-/// The messages that are local, and what holds them here.
+/// The messages that are local, and the reason for each.
 #define PACELINE_LOCALS(X)                                                                         \
   X(paceline::messages, ActorHandles) /* the actors themselves */                                  \
   X(paceline::messages, Connected)    /* an actor */                                               \

@@ -1,4 +1,4 @@
-// What a model is, and how its makers would have it used.
+// A model's configuration, and the defaults for its use.
 #pragma once
 
 #include "gpu/operations.hpp"
@@ -17,9 +17,9 @@ namespace paceline::models {
 
 enum class QkNorm { none, per_head, full_width };
 
-/// One rotation of queries and keys: by position * frequency, cos and sin times `factor`.
+/// A rotation of queries and keys by position * frequency; cos and sin are multiplied by `factor`.
 struct RopeConfig {
-  std::vector<float> frequencies; ///< Of each rotated pair.
+  std::vector<float> frequencies; ///< One frequency for each rotated pair.
   float factor = 1;
 };
 
@@ -29,15 +29,15 @@ struct LayerConfig {
   int rope = 0;   ///< Index of ModelConfig::ropes; -1: positions are not encoded (NoPE).
 };
 
-/// What an EAGLE-3 head has besides (eagle3.hpp): its first block reads, beside its own token's
-/// embedding, hidden states of another model at the position before.
+/// The further configuration of an EAGLE-3 head (eagle3.hpp): its first block reads, beside its own
+/// token's embedding, hidden states of another model at the position before.
 struct FusionConfig {
   int features = 0;   ///< Numbers that the other model leaves for a position.
   int vocabulary = 0; ///< Rows of the output head; the embedding has all of the other model's ids.
-  bool norm_before_residual = false; ///< The block adds to what it read as it was normalised.
+  bool norm_before_residual = false; ///< The block adds its output to the normalised input.
 };
 
-/// What the transformer needs to know; every field was range-checked.
+/// The configuration of a transformer; every field was range-checked.
 struct ModelConfig {
   std::string architecture; ///< "LlamaForCausalLM"
   int hidden = 0;
@@ -58,33 +58,33 @@ struct ModelConfig {
   gpu::Activation activation = gpu::Activation::silu;
   float embedding_scale = 1;
   float attention_scale = 1;
-  float attention_soft_cap = 0; ///< 0: none, as of logits.
+  float attention_soft_cap = 0; ///< Cap of attention scores; 0: none, as for logits.
   float logit_soft_cap = 0;
   std::vector<RopeConfig> ropes;
   std::vector<LayerConfig> attention; ///< [layers]
   StoredQuantization quantization;
-  std::optional<FusionConfig> fusion; ///< None: it is no head.
+  std::optional<FusionConfig> fusion; ///< None: it is not a head.
   std::vector<int> taps; ///< Layers whose inputs stay in the pages, for a head to read.
 
-  /// Rows of the output head.
+  /// Returns the rows of the output head.
   int logits() const { return fusion ? fusion->vocabulary : vocabulary; }
-  /// Numbers that stay in the pages for each position.
+  /// Returns how many numbers stay in the pages for each position.
   int features() const { return fusion ? hidden : int(taps.size()) * hidden; }
-  /// Positions behind which no layer looks; 0: some layer sees all.
+  /// Returns the widest window of the layers; 0: some layer sees all positions.
   int window() const;
 };
 
-/// From config.json, as the Hugging Face hub has it. Refuses by name what changes results and is
-/// not known here. where: the file, for messages. spelled: what that calls the members, where it is
-/// of another format and was put into these words.
+/// Reads a config.json of the Hugging Face hub. Refuses by name what changes results and is not
+/// known here. where: the file, for messages. spelled: the file's own names for the members, if it
+/// is of another format and was translated.
 Result<ModelConfig> read_config(const std::string& where, const boost::json::object& object,
                                 const text::Spellings& spelled = {});
 
-/// What sampling starts from, and what ends a text.
+/// Defaults of sampling, and the tokens that end a text.
 struct GenerationDefaults {
   sampling::Warping warping;        ///< Greedy unless do_sample says otherwise.
-  std::vector<TokenId> end_of_text; ///< One or several.
-  /// Options that are set, would change which tokens come, and are not obeyed.
+  std::vector<TokenId> end_of_text; ///< One token or several.
+  /// Options that are set, would change the tokens, and are not obeyed.
   std::vector<std::string> not_obeyed;
 };
 

@@ -32,7 +32,7 @@ constexpr int tapped_layers = 3;
 constexpr const char* unknown_options[] = {"fc_norm", "norm_before_fc", "norm_output",
                                            "parallel_drafting"};
 
-/// As files of the authors' layout call themselves.
+/// Architectures that files of the authors' layout name.
 constexpr std::string_view original_architectures[] = {"Eagle3LlamaForCausalLM", "LlamaForCausalLM",
                                                        "LlamaForCausalLMEagle3"};
 
@@ -49,7 +49,7 @@ tl::unexpected<Error> unknown_layout(const std::string& where, const std::string
               "give an EAGLE-3 head in its authors' layout or in that of speculators");
 }
 
-/// The config.json that its block would have as a model of its own.
+/// Returns the config.json that the head's block would have as a model of its own.
 Result<json::object> block_config(const std::string& where, const json::object& object,
                                   Eagle3Config& config) {
   const json::value* type = object.if_contains("speculators_model_type");
@@ -70,7 +70,7 @@ Result<json::object> block_config(const std::string& where, const json::object& 
   return block;
 }
 
-/// Options may stand in an object of their own as well; at the top they go before.
+/// Takes options out of an object of their own; options at the top have precedence.
 json::object with_nested_options(json::object object) {
   const json::value* nested = object.if_contains("eagle_config");
   if (nested && nested->is_object())
@@ -116,7 +116,7 @@ NamePrefixes prefixes_of(const TensorFiles& files) {
   return original ? NamePrefixes{"", "midlayer.", false} : NamePrefixes{"", "layers.", true};
 }
 
-/// Whether the mask says just these ids.
+/// Returns whether the mask is true for exactly these ids.
 bool is_mask_of(std::span<const std::byte> mask, const std::vector<TokenId>& ids) {
   std::vector<std::byte> expected(mask.size(), std::byte(0));
   for (const TokenId id : ids)
@@ -124,7 +124,7 @@ bool is_mask_of(std::span<const std::byte> mask, const std::vector<TokenId>& ids
   return std::ranges::equal(mask, expected);
 }
 
-/// Offsets: the head's id i is the target's i + d2t[i].
+/// Reads the target's ids from their offsets: the head's id i is the target's i + d2t[i].
 Result<std::vector<TokenId>> read_ids(TensorFiles& files, int said, int known) {
   std::vector<TokenId> ids(std::size_t(said), 0);
   std::vector<std::int64_t> offsets(std::size_t(said), 0);
@@ -166,7 +166,8 @@ tl::unexpected<Error> no_hidden_states(const Model& target) {
               "give a draft that is no head, or another target");
 }
 
-/// Many heads are pickled, and transformers, which knows no class of them, cannot write them again.
+/// Opens the tensors. Many heads are pickled, and transformers, which has no class for them, cannot
+/// convert them, so the error says how to.
 Result<TensorFiles> open_files(const std::string& folder) {
   return TensorFiles::open(folder).map_error([&](Error error) {
     std::error_code ignored;

@@ -21,7 +21,8 @@ int window_of(text::JsonFields& fields, int absent) {
                             fields.says("sliding_window") ? 0 : absent));
 }
 
-/// Layers of the window's and of all positions: as `layer_types` lists them, or by `sliding`.
+/// Divides layers into those with the window and those that see all positions: as `layer_types`
+/// lists them, or by `sliding`.
 template <class F>
 void set_windows(text::JsonFields& fields, ModelConfig& c, int window, const F& sliding) {
   const json::value* types = fields.find("layer_types");
@@ -65,7 +66,7 @@ void read_phi3(text::JsonFields& fields, ModelConfig& c) {
   set_windows(fields, c, window, [](int) { return true; });
 }
 
-/// Which layers rotate: a list of ones and zeros, or all but every nth.
+/// Reads which layers rotate: a list of ones and zeros, or all but every nth.
 void read_smollm3(text::JsonFields& fields, ModelConfig& c) {
   const auto interval = fields.integer("no_rope_layer_interval", 1, limits::layers_max, 4);
   const json::value* list = fields.find("no_rope_layers");
@@ -81,7 +82,7 @@ void read_smollm3(text::JsonFields& fields, ModelConfig& c) {
               [&](int layer) { return c.attention[std::size_t(layer)].rope < 0; });
 }
 
-/// A cap that is `absent` where the file does not speak of it, and none where it says null.
+/// Returns a cap: `absent` if the file does not mention it, and none if it says null.
 float read_cap(text::JsonFields& fields, const char* key, double absent) {
   return float(fields.number(key, 1e-3, 1e6, fields.says(key) ? 0 : absent));
 }
@@ -100,8 +101,8 @@ void read_gemma2(text::JsonFields& fields, ModelConfig& c) {
   c.attention_soft_cap = read_cap(fields, "attn_logit_softcapping", 50);
 }
 
-/// Layers with a window turn by a base of their own. A cap of attention is refused: files may name
-/// one, but the reference leaves it out.
+/// Reads Gemma 3's configuration. Layers with a window have a RoPE base of their own. A cap of
+/// attention is refused: files may name one, but the reference leaves it out.
 void read_gemma3(text::JsonFields& fields, ModelConfig& c) {
   read_gemma(fields, c, 0, fields.integer("sliding_window_pattern", 1, limits::layers_max, 6));
   c.ropes.push_back(read_local_rope(fields, c));
@@ -173,7 +174,7 @@ const Family families[] = {
      .norm_epsilon = 1e-5},
 };
 
-/// "LlamaForCausalLM, ..."
+/// Lists all architectures: "LlamaForCausalLM, ..."
 std::string architectures() {
   std::vector<std::string_view> names;
   for (const Family& family : families)

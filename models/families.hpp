@@ -1,4 +1,4 @@
-// The families of models that are known: one table entry each.
+// The families of models that are known, each an entry of a table.
 #pragma once
 
 #include "models/config.hpp"
@@ -9,25 +9,27 @@
 
 namespace paceline::models {
 
-/// What a block's tensors are called, below "model.layers.N."; an empty name: there is none.
+/// Names of a block's tensors, below "model.layers.N."; an empty name: there is none.
 struct BlockTensors {
   const char* attention_norm = "input_layernorm";
-  const char* attention_post_norm = ""; ///< Of what attention gives, before the residual.
+  const char* attention_post_norm = ""; ///< The norm of attention's output, before the residual.
   const char* ffn_norm = "post_attention_layernorm";
   const char* ffn_post_norm = "";
-  bool fused = false; ///< qkv_proj and gate_up_proj, in place of three and two tensors.
+  bool fused = false; ///< It has qkv_proj and gate_up_proj, in place of three and two tensors.
 };
 
-/// What a family has that config.json does not say, or says in its own way. The fields beside
-/// `read` are what most families differ in.
+/// What a family has that config.json does not say, or says in its own way. Most families differ
+/// only in the fields other than `read`.
 struct Family {
-  const char* architecture = ""; ///< config.json's "architectures"
-  const char* model_type = "";   ///< and its "model_type", where the former is missing.
-  const char* models = "";       ///< Whose it is, for people.
+  const char* architecture = ""; ///< "architectures" in config.json
+  /// "model_type" in config.json, which counts if "architectures" is missing.
+  const char* model_type = "";
+  const char* models = ""; ///< The models of this family, for people.
   BlockTensors tensors = {};
   QkNorm qk_norm = QkNorm::none;
   bool norms_plus_one = false;
-  bool tied_embedding = false; ///< Defaults of what config.json may leave out.
+  /// A default, like `norm_epsilon`, for what config.json may leave out.
+  bool tied_embedding = false;
   double norm_epsilon = 1e-6;
   RopeRules rope = {};
   int head_dim = 0; ///< 0: hidden size / heads
@@ -37,9 +39,9 @@ struct Family {
   void (*read)(text::JsonFields&, ModelConfig&) = nullptr;
 };
 
-/// Null when the architecture is not known.
+/// Returns null if the architecture is not known.
 const Family* find_family(text::JsonFields& fields);
-/// Of an architecture that is known.
+/// Returns the names for an architecture that is known.
 const BlockTensors& block_tensors(const std::string& architecture);
 std::span<const Family> known_families();
 

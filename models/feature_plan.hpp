@@ -1,4 +1,4 @@
-// Which rows of pages' features (gpu::KvPool::features) a pass reads and leaves.
+// The rows of pages' features (gpu::KvPool::features) that a pass reads and leaves.
 #pragma once
 
 #include "models/model.hpp"
@@ -15,20 +15,20 @@ struct FeaturePlan {
     std::vector<std::int32_t> to;
     int rows() const { return int(from.size()); }
   };
-  gpu::Tensor target;             ///< The features of the model that a head is on,
-  Reads tapped;                   ///< and what is read of them.
-  gpu::Tensor own;                ///< The features of the model's own pages,
-  Reads drafted;                  ///< what a head reads of them,
-  std::vector<std::int32_t> left; ///< and where the rows that leave features leave them.
+  gpu::Tensor target;             ///< Features of the model that a head is on.
+  Reads tapped;                   ///< Rows that the pass reads of `target`.
+  gpu::Tensor own;                ///< Features in the model's own pages.
+  Reads drafted;                  ///< Rows that a head reads of `own`.
+  std::vector<std::int32_t> left; ///< Rows of `own` where the pass leaves features.
 
   void clear(const gpu::KvPool& pool) {
     *this = {};
     own = pool.features();
   }
 
-  /// What row number `row` reads, whose token stands at `position`: the features of the position
-  /// before, which are the target's as far as it has them. No row of another sequence, and none of
-  /// a token that was not accepted, is ever among the leading Features::count.
+  /// Plans what row number `row` reads, whose token stands at `position`: the features of the
+  /// position before, which are the target's as far as it has them. The leading Features::count
+  /// never include a row of another sequence, or of a token that was not accepted.
   void read(const SequenceRows& sequence, const gpu::KvPool& pool, int position, int row) {
     const Features& features = sequence.features;
     const bool has = position - 1 < features.count;

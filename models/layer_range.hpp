@@ -3,11 +3,11 @@
 
 namespace paceline::models {
 
-/// The layers of a stage. The first stage has the embedding besides, the last one the final norm
+/// The layers of a stage. The first stage also has the embedding, and the last one the final norm
 /// and the head.
 struct LayerRange {
   int first = 0;
-  int count = 0; ///< 0: the final norm and the head alone, behind the last layer.
+  int count = 0; ///< 0: only the final norm and the head, behind the last layer.
   /// The final norm and the head are a stage of their own, behind these.
   bool without_head = false;
 

@@ -17,7 +17,7 @@ public:
       : tensors_(tensors), config_(config), dtype_(dtype), options_(options), shard_(shard),
         packer_(tensors, dtype, device) {}
 
-  /// The large tables come first: while one is packed it is in memory twice.
+  /// Loads the large tables first: while one is packed it is in memory twice.
   Result<LoadedWeights> load(const LayerRange& layers) {
     const ModelConfig& c = config_;
     const bool last = layers.has_head(c.layers);
@@ -61,7 +61,7 @@ private:
     w.fusion_norm = norm({TensorRole::fusion_norm}, config_.hidden);
   }
 
-  /// A head's embedding may be that of the model that it is a head on.
+  /// Loads a head's tables. Its embedding may be that of the model that it is a head on.
   void load_head_tables(TransformerWeights& w) {
     constexpr TensorKey embedding{TensorRole::embedding};
     const TransformerWeights* target = options_.target ? weights_of(*options_.target) : nullptr;
@@ -74,9 +74,9 @@ private:
     w.head = packer_.pack({{{TensorRole::head}, config_.logits()}}, config_.hidden, options_.head);
   }
 
-  /// Tied tables are one: whichever the file has. Where it has both, and they differ, its
-  /// config.json is wrong, and they are not tied. Stages have them both, where they are the first
-  /// or the last.
+  /// Loads embedding and output head. Tied tables are one: whichever the file has. If it has both,
+  /// and they differ, its config.json is wrong, and they are not tied. Only the first stage has the
+  /// embedding, and only the last one the head.
   void load_tables(TransformerWeights& w, bool first, bool last) {
     constexpr TensorKey embedding{TensorRole::embedding};
     constexpr TensorKey head{TensorRole::head};
@@ -103,13 +103,13 @@ private:
     return {key, config_.vocabulary, false, {shard_.part(config_.vocabulary)}};
   }
 
-  /// Keys and values are of bf16 where the embedding is, or a GGUF's blocks.
+  /// Keys and values are bf16 if the embedding is bf16 or blocks of a GGUF file.
   static gpu::DType cached_with(const std::shared_ptr<const gpu::Weight>& embedding) {
     const bool narrow = embedding && (embedding->format() == WeightFormat::bf16 ||
                                       gpu::has_scaled_codes(embedding->format()));
     return narrow ? gpu::DType::bf16 : gpu::DType::f32;
   }
-  /// Where another stage packs it.
+  /// Decides the same if another stage packs the embedding.
   gpu::DType cached_with(const LayerPart& embedding) {
     const auto stored =
         packer_.keep(tensors_.matrix(embedding.key, embedding.rows, config_.hidden));
@@ -117,7 +117,7 @@ private:
                                                                          : gpu::DType::f32;
   }
 
-  /// The shards of these layers are loaded one after the other.
+  /// Begins a block. The shards of these layers are loaded one after the other.
   void begin_block(int i, const LayerRange& layers) {
     const double done = double(shard_.number * layers.count + i - layers.first + 1) / shard_.of;
     report((layers.first + done) / double(config_.layers + 1));
@@ -144,7 +144,7 @@ private:
 
   void set_layers(TransformerBlock& b, int i) {
     const ModelConfig& c = config_;
-    const bool adds_bias = shard_.number == 0; // once in the sum
+    const bool adds_bias = shard_.number == 0; // added once in the sum over shards
     const Range heads = shard_.heads(c);
     b.qkv = query_key_value(i);
     b.attention_out =
@@ -191,22 +191,23 @@ private:
                  c.hidden);
   }
 
-  /// A linear layer of a block.
+  /// Packs a linear layer of a block.
   std::shared_ptr<const gpu::Weight> layer(const std::vector<LayerPart>& parts, int cols) {
     return packer_.pack(parts, cols, options_.blocks);
   }
-  /// One whose inputs are divided among the shards.
+  /// Packs a linear layer whose inputs are divided among the shards.
   std::shared_ptr<const gpu::Weight> columns(const LayerPart& part, int cols, const Range& own) {
     return packer_.pack({part}, cols, options_.blocks,
                         shard_.is_one() ? std::nullopt : std::optional(own));
   }
 
-  /// Null where the family has no such norm.
+  /// Returns null if the family has no such norm.
   Norm norm(TensorKey key, int size) {
     return packer_.norm(key, size, config_.norms_plus_one ? 1 : 0);
   }
 
-  /// Angles are products of f32, as in the implementations that models are trained with.
+  /// Makes tables of cos and sin. Angles are products of f32, as in the implementations that models
+  /// are trained with.
   RopeBuffers rope_tables(const RopeConfig& rope) {
     const std::size_t angles = std::size_t(config_.context) * rope.frequencies.size();
     if (packer_.error())
@@ -235,7 +236,7 @@ private:
     return out;
   }
 
-  /// The caller hears how far it is, and may have had enough.
+  /// Tells the caller how far loading is, and looks whether it should stop.
   void report(double done) {
     if (options_.progress)
       options_.progress("weights", done);

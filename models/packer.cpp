@@ -13,7 +13,7 @@
 namespace paceline::models {
 namespace {
 
-/// Matrices of one pack in the model's dtype; owns what had to be converted.
+/// Converts matrices of one pack to the model's dtype; owns the converted ones.
 class Converter {
 public:
   explicit Converter(gpu::DType dtype) : dtype_(dtype) {}
@@ -50,7 +50,7 @@ private:
   std::vector<std::unique_ptr<base::bf16[]>> narrow_;
 };
 
-/// Blocks of GGUF files as f32.
+/// Decodes blocks of GGUF files to f32, and owns the result.
 class Decoder {
 public:
   gpu::HostMatrix operator()(const gpu::HostMatrix& in) {
@@ -71,7 +71,7 @@ private:
   std::vector<std::unique_ptr<float[]>> decoded_;
 };
 
-/// Parts of stored matrices; owns the columns that had to be taken out of them.
+/// Takes parts of stored matrices; owns columns that had to be copied.
 class Cutter {
 public:
   gpu::HostMatrix operator()(const gpu::HostMatrix& all, Range rows,
@@ -87,7 +87,7 @@ public:
 private:
   static const std::byte* bytes_of(const void* data) { return static_cast<const std::byte*>(data); }
 
-  /// Of a row's first `cols` numbers.
+  /// Returns the bytes of a row's first `cols` numbers.
   static std::size_t bytes_in(const gpu::HostMatrix& m, int cols) {
     if (m.blocks)
       return std::size_t(cols / gpu::block_elements(*m.blocks)) * gpu::block_bytes(*m.blocks);
@@ -106,11 +106,11 @@ private:
           take(bytes_of(m.block_scales) + gpu::blocks_of(cols.first), m.rows,
                std::size_t(gpu::blocks_of(m.cols)), std::size_t(gpu::blocks_of(cols.count))));
     m.cols = cols.count;
-    m.release = nullptr; // a copy of ours
+    m.release = nullptr; // the data is our copy
     return m;
   }
 
-  /// `width` bytes of each row from `from` on, a row being `stride` long.
+  /// Copies `width` bytes of each row from `from` on; a row is `stride` bytes long.
   const std::byte* take(const std::byte* from, int rows, std::size_t stride, std::size_t width) {
     const std::size_t bytes = std::size_t(rows) * width;
     std::byte* const out = taken_.emplace_back(std::make_unique<std::byte[]>(bytes)).get();
@@ -124,8 +124,8 @@ private:
   std::vector<std::unique_ptr<std::byte[]>> taken_;
 };
 
-/// What is quantized comes from the stored numbers, rounded once: what was stored in blocks stays
-/// as it is. name: the tensor's.
+/// Puts a matrix into the wanted format. Quantization starts from the stored numbers, so it rounds
+/// once; a matrix stored in blocks stays as it is. name: the tensor's.
 Result<gpu::HostMatrix> in_format(const std::string& name, gpu::HostMatrix stored,
                                   const std::optional<gpu::Quantization>& wanted,
                                   Converter& convert) {
@@ -145,8 +145,8 @@ Result<gpu::HostMatrix> in_format(const std::string& name, gpu::HostMatrix store
 
 } // namespace
 
-/// Blocks stay what they are where the device takes them, nobody wants other ones, the model is not
-/// computed in f32, and a shard's columns are whole ones.
+/// Returns whether GGUF blocks stay as they are: the device must take them, no other format be
+/// wanted, the model not be computed in f32, and a shard's columns be whole blocks.
 bool Packer::keeps(const gpu::HostMatrix& stored,
                    const std::optional<gpu::Quantization>& quantization,
                    const std::optional<Range>& own) const {

@@ -1,4 +1,4 @@
-// A checkpoint's tensors, packed for a device one after the other.
+// Packs a checkpoint's tensors for a device, one after the other.
 #pragma once
 
 #include "gpu/device.hpp"
@@ -17,30 +17,30 @@ namespace paceline::models {
 /// The part of a weight that one linear layer of the checkpoint holds.
 struct LayerPart {
   TensorKey key;
-  int rows; ///< As stored.
+  int rows; ///< Rows as stored.
   bool bias = false;
-  std::vector<Range> own = {}; ///< Of a shard: the rows that it has, in this order; empty: all.
+  std::vector<Range> own = {}; ///< Rows that a shard has, in this order; empty: all.
 };
 
-/// Remembers the first error, after which it packs nothing. What it refers to outlives it. Threads:
-/// one.
+/// Packs tensors. Remembers the first error, after which it packs nothing. The arguments of the
+/// constructor must outlive it. Threads: one.
 class Packer {
 public:
-  /// dtype: of matrices that are not quantized.
+  /// dtype: the type of matrices that are not quantized.
   Packer(TensorSource& tensors, gpu::DType dtype, gpu::Device& device)
       : tensors_(tensors), dtype_(dtype), device_(device) {}
 
-  /// One weight of all parts, one below the other; their bytes are given back. Null after an error.
-  /// own: of a shard, the columns that it has, whole blocks where they are of a microscaling
+  /// Packs all parts as one weight, one below the other, and releases their bytes. Null after an
+  /// error. own: the columns that a shard has, in whole blocks if they are of a microscaling
   /// format; none: all.
   std::shared_ptr<const gpu::Weight> pack(const std::vector<LayerPart>& parts, int cols,
                                           const std::optional<gpu::Quantization>& quantization = {},
                                           const std::optional<Range>& own = {});
-  /// A norm's weight, to which `plus` is added. Null where the family has no such norm.
+  /// Packs a norm's weight, to which `plus` is added. Null if the family has no such norm.
   std::shared_ptr<gpu::Buffer> norm(TensorKey key, int size, float plus);
   std::shared_ptr<gpu::Buffer> upload(const std::vector<float>& values);
 
-  /// The value, or none after an error.
+  /// Returns the value, or none after an error, which it remembers.
   template <class T>
   std::optional<T> keep(Result<T> result) {
     if (!result)
@@ -52,7 +52,7 @@ public:
       error_ = std::move(error);
   }
   const std::optional<Error>& error() const { return error_; }
-  std::size_t bytes() const { return bytes_; } ///< Of all that it packed.
+  std::size_t bytes() const { return bytes_; } ///< Bytes of everything it packed.
 
 private:
   bool keeps(const gpu::HostMatrix& stored, const std::optional<gpu::Quantization>& quantization,

@@ -16,14 +16,14 @@ namespace {
 
 constexpr const char* unquantized_hint = "load the original, whose weights are BF16, F16 or F32";
 
-/// What Quark calls the elements.
+/// Quark's names for the types of elements.
 constexpr std::pair<const char*, WeightFormat> quark_dtypes[] = {
     {"fp8_e4m3", WeightFormat::mxfp8}, {"fp8_e5m2", WeightFormat::mxfp8_e5m2},
     {"fp6_e2m3", WeightFormat::mxfp6}, {"fp6_e3m2", WeightFormat::mxfp6_e3m2},
     {"fp4", WeightFormat::mxfp4},
 };
 
-/// What a quantization's method is called by those who use it.
+/// Returns the name of a quantization's method, for messages.
 std::string method_of(const json::object& quantization) {
   const json::value* method = quantization.if_contains("quant_method");
   if (!method || !method->is_string())
@@ -50,14 +50,15 @@ std::int64_t number_of(const json::object& object, std::string_view key) {
   return value && value->is_int64() ? value->get_int64() : 0;
 }
 
-/// Whether an option is there and says anything.
+/// Returns whether an option is there and set to something.
 bool says(const json::object& object, std::string_view key) {
   const json::value* value = find(object, key);
   return value && *value != false && !(value->is_array() && value->get_array().empty()) &&
          !(value->is_object() && value->get_object().empty());
 }
 
-/// Reads one layout's words for it; what it cannot read is an error that names the method.
+/// Reads the description of one layout; a part that it cannot read is an error that names the
+/// method.
 class Reader {
 public:
   Reader(text::JsonFields& config, const char* key, const json::object& object)
@@ -98,7 +99,7 @@ private:
       out_.activations |= says(exported->get_object(), "kv_cache_group");
   }
 
-  /// A model whose activations are rotated on the way computes otherwise.
+  /// Refuses rotations: a model whose activations are rotated computes something else.
   void refuse_rotations(const json::value& algorithms) {
     const auto check = [&](const json::value& one) {
       const std::string name = one.is_object() ? text_of(one.get_object(), "name") : "";
@@ -124,7 +125,8 @@ private:
     }
   }
 
-  /// None: not quantized, or FP8 numbers with a scale of theirs.
+  /// Returns none if the layer is not quantized, or holds FP8 numbers with scales of their own
+  /// kind.
   std::optional<WeightFormat> read_quark_layer(const json::value& layer) {
     const json::object* object = layer.if_object();
     if (!object) {
@@ -199,7 +201,7 @@ private:
       read_block(*block, "block_structure");
   }
 
-  /// As DeepSeek's and Qwen's are.
+  /// Reads the layout of DeepSeek's and Qwen's FP8 checkpoints.
   void read_fp8() {
     if (const std::string format = text_of(object_, "fmt"); !format.empty() && format != "e4m3")
       refuse(" in " + text::shown(format));

@@ -1,4 +1,4 @@
-// What config.json says of weights that were quantized before they were stored.
+// Reads config.json's description of weights that were quantized before they were stored.
 #pragma once
 
 #include "gpu/tensor.hpp"
@@ -17,28 +17,31 @@ class JsonFields;
 
 namespace paceline::models {
 
-/// How a checkpoint's linear layers are stored. Which of them are quantized is seen by their
-/// tensors: one has a scale beside it.
+/// How a checkpoint's linear layers are stored. Their tensors tell which of them are quantized:
+/// those that have a scale.
 struct StoredQuantization {
-  std::string method;                 ///< Whose layout it is: "Quark"; empty: nothing is quantized.
-  std::optional<WeightFormat> format; ///< Of weights that are bytes of codes, unless `layers` says.
-  /// What the names of layers match (fnmatch), and their format; the first that matches counts.
+  std::string method; ///< Name of the layout: "Quark"; empty: nothing is quantized.
+  /// Format of weights that are bytes of codes, unless `layers` gives one.
+  std::optional<WeightFormat> format;
+  /// Patterns of layers' names (fnmatch) with their formats; the first that matches counts.
   std::vector<std::pair<std::string, WeightFormat>> layers;
-  /// Outputs and inputs that share a scale in FP8 weights that have two dimensions of them.
+  /// Outputs and inputs that share a scale, in FP8 weights whose scales have two dimensions.
   int block_rows = 0;
   int block_cols = 0;
-  /// Its makers quantize what the layers read, or the cache, too: here only the weights are.
+  /// The makers also quantize the layers' inputs, or the cache; here only weights are quantized.
   bool activations = false;
 
-  /// Of the layer called `name`, whose weight is bytes of codes; none: config.json does not say.
+  /// Returns the format of the layer called `name`, whose weight is bytes of codes; none:
+  /// config.json does not say.
   std::optional<WeightFormat> format_of(const std::string& name) const;
 };
 
-/// From config.json: Quark's, compressed-tensors' and fp8's own. Refuses other methods by name,
-/// and what is known of these but not read.
+/// Reads the layouts of Quark, compressed-tensors and fp8 from config.json. Refuses other methods
+/// by name, and parts of these layouts that are known but not read.
 StoredQuantization read_quantization(text::JsonFields& config);
 
-/// A quantization_config in Quark's words: blocks in one format, the head in another or not at all.
+/// Makes a quantization_config in Quark's layout: blocks in one format, the head in another or in
+/// none.
 boost::json::object quantization_config(const gpu::Quantization& blocks,
                                         const std::optional<gpu::Quantization>& head);
 

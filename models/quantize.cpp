@@ -24,11 +24,11 @@ namespace {
 
 constexpr const char* head_name = "lm_head.weight";
 constexpr const char* embedding_name = "model.embed_tokens.weight";
-/// What is encoded, or copied, at a time.
+/// Amounts that are encoded, or copied, at a time.
 constexpr int weights_at_once = 1 << 22;
 constexpr std::size_t bytes_at_once = std::size_t(1) << 24;
 
-/// A tensor of the result, and the one that it comes from.
+/// A tensor of the result, and the one that it is made from.
 struct Item {
   std::string name;
   const TensorEntry* from;
@@ -40,7 +40,7 @@ StoredType code_type(WeightFormat format) {
   case WeightFormat::mxfp8: return StoredType::f8_e4m3;
   case WeightFormat::mxfp8_e5m2: return StoredType::f8_e5m2;
   case WeightFormat::mxint8: return StoredType::i8;
-  default: return StoredType::u8; // Several in a byte.
+  default: return StoredType::u8; // one byte holds several codes
   }
 }
 
@@ -48,7 +48,7 @@ std::string scale_name(const std::string& weight) {
   return weight + "_scale";
 }
 
-/// The tensors that one file of the result has for one of the source.
+/// Returns the tensors of one file of the result, for a file of the source.
 std::vector<TensorPlan> plan_of(const std::vector<Item>& items) {
   std::vector<TensorPlan> plan;
   for (const Item& item : items) {
@@ -102,7 +102,7 @@ private:
       std::vector<Item>& items = items_[tensor.file];
       const std::string& name = tensor.entry->name;
       items.push_back({name, tensor.entry, format_for(*tensor.entry)});
-      // A head that is quantized is no longer the embedding.
+      // A quantized head is no longer the embedding, so each of them needs a tensor of its own.
       if (options_.head && tied_ && name == embedding_name && !files_.has(head_name))
         items.push_back({head_name, tensor.entry, options_.head});
       if (options_.head && tied_ && name == head_name && !files_.has(embedding_name))
@@ -191,9 +191,9 @@ private:
     });
   }
 
-  /// Layers of one name and format.
+  /// Returns the entry of the report for layers of this name and format.
   QuantizedKind& kind_of(const Item& item) {
-    std::string name = fs::path(item.name).stem().string(); // Without ".weight".
+    std::string name = fs::path(item.name).stem().string(); // the name without ".weight"
     name = name.substr(name.rfind('.') + 1);
     QuantizedKind& kind = kinds_[name];
     kind.name = name;
@@ -202,7 +202,7 @@ private:
     return kind;
   }
 
-  /// `bytes` of the source are done.
+  /// Counts `bytes` of the source as done, and looks whether to stop.
   Result<void> go_on(std::size_t bytes) {
     done_ += bytes;
     if (options_.cancelled && options_.cancelled())
@@ -226,14 +226,15 @@ private:
   TensorFiles files_;
   const QuantizeOptions& options_;
   bool tied_;
-  std::vector<std::vector<Item>> items_; ///< Of each file.
+  std::vector<std::vector<Item>> items_; ///< Items of each file.
   std::map<std::string, std::string> weight_map_;
   std::map<std::string, QuantizedKind> kinds_;
   QuantizationReport report_;
   std::uint64_t done_ = 0;
 };
 
-/// Weights in any format, and what describes them; folders and hidden files are nobody's either.
+/// Returns whether a file is copied. Weights in any format, and their indexes, are not; neither are
+/// folders and hidden files.
 bool goes_along(const fs::directory_entry& file) {
   constexpr std::string_view others[] = {".safetensors", ".index.json", ".bin", ".pt",
                                          ".pth",         ".gguf",       ".h5",  ".msgpack"};

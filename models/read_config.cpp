@@ -1,4 +1,4 @@
-// What config.json says, by the rules of its family.
+// Reads config.json by the rules of its family.
 #include "models/families.hpp"
 #include "models/limits.hpp"
 #include "models/rope.hpp"
@@ -14,8 +14,8 @@ namespace paceline::models {
 namespace json = boost::json;
 namespace {
 
-/// Options of models like these that change results. One that the family did not read, and that
-/// says anything but no, is refused.
+/// Options of models like these that change results. One that the family did not read is refused,
+/// unless it is off.
 constexpr const char* changing_options[] = {
     "alibi",
     "attention_bias",

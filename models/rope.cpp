@@ -15,19 +15,19 @@ namespace {
 constexpr double theta_min = 1.001;
 constexpr double theta_max = 1e12;
 
-/// One rotation's fields, wherever they stand.
+/// One rotation's fields, wherever they stand in the file.
 struct Rope {
   text::JsonFields& fields;
   double theta;
-  int dims;       ///< That are rotated; even.
-  double trained; ///< Positions of the training, before they were scaled.
+  int dims;       ///< Dimensions that are rotated; even.
+  double trained; ///< Positions in training, before any scaling.
 
-  /// The frequency of pair i, unscaled.
+  /// Returns the frequency of pair i, unscaled.
   double frequency(int i) const { return std::pow(theta, -2.0 * i / dims); }
   double factor() { return fields.number("factor", 1e-3, 1e6); }
 };
 
-/// frequency(i) for every pair.
+/// Returns frequency(i) for every pair.
 template <class F>
 std::vector<float> for_pairs(const Rope& rope, const F& frequency) {
   std::vector<float> out(std::size_t(rope.dims / 2));
@@ -36,7 +36,8 @@ std::vector<float> for_pairs(const Rope& rope, const F& frequency) {
   return out;
 }
 
-/// Llama 3.1: long waves are slowed down by the factor, short ones stay, those between are mixed.
+/// Scales as Llama 3.1: long waves are slowed down by the factor, short ones stay, and those
+/// between are mixed.
 RopeConfig llama3(Rope rope) {
   const double factor = rope.factor();
   const double low = rope.fields.number("low_freq_factor", 1e-3, 1e6);
@@ -53,7 +54,7 @@ RopeConfig llama3(Rope rope) {
           1};
 }
 
-/// YaRN (Peng et al. 2023): a ramp over the pairs, and attention a little sharper.
+/// Scales as YaRN (Peng et al. 2023): a ramp over the pairs, and attention a little sharper.
 RopeConfig yarn(Rope rope, int& context) {
   text::JsonFields& fields = rope.fields;
   const double factor = rope.factor();
@@ -67,7 +68,7 @@ RopeConfig yarn(Rope rope, int& context) {
   const double usual =
       mscale > 0 && mscale_all > 0 ? sharpness(mscale) / sharpness(mscale_all) : sharpness(1);
   const double sharper = fields.number("attention_factor", 1e-3, 1e3, usual);
-  // The pair that turns so often over the trained context.
+  // The pair that turns so many times over the trained context.
   const auto pair_of = [&](double turns) {
     return rope.dims * std::log(rope.trained / (turns * 2 * std::numbers::pi)) /
            (2 * std::log(rope.theta));
@@ -111,8 +112,8 @@ RopeConfig rotation(Rope rope, const std::string& type, int& context) {
   return {for_pairs(rope, [&](int i) { return rope.frequency(i) / factor; }), 1};
 }
 
-/// The positions of the training. What stands outside a rotation's object goes before what it says
-/// itself, unless there are several.
+/// Returns the positions in training. A value outside the rotation's object has precedence over one
+/// inside, unless there are several rotations.
 double trained_positions(text::JsonFields& fields, text::JsonFields& inner,
                          const ModelConfig& config, const RopeRules& rules) {
   constexpr const char* key = "original_max_position_embeddings";
@@ -120,10 +121,10 @@ double trained_positions(text::JsonFields& fields, text::JsonFields& inner,
   return double(rules.by_layer_type ? own : fields.integer(key, 1, limits::context_max, own));
 }
 
-/// A rotation from the object that describes it.
+/// Reads a rotation from the object that describes it.
 RopeConfig read_object(text::JsonFields& fields, const std::string& key, const json::object& object,
                        ModelConfig& config, double theta, const RopeRules& rules) {
-  const bool flat = !fields.spellings().empty(); // Its file has no objects.
+  const bool flat = !fields.spellings().empty(); // a file of another format, without objects
   text::JsonFields inner(flat ? fields.where() : fields.where() + ": " + key, object,
                          fields.spellings());
   theta = inner.number("rope_theta", theta_min, theta_max, theta);
@@ -153,8 +154,8 @@ const json::object* object_in(const json::object& object, std::string_view key) 
   return value ? value->if_object() : nullptr;
 }
 
-/// What is said of layers that see all positions, where this family says it; null: it is said in
-/// a form that belongs to other families, or in two places.
+/// Returns the object for layers that see all positions, in the form of this family; null: the file
+/// has the form of other families, or says it in two places.
 const json::object* whole_of(text::JsonFields& fields, std::string_view key,
                              const json::object& object, const RopeRules& rules) {
   const json::object* by_type = object_in(object, "full_attention");

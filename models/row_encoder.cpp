@@ -11,7 +11,7 @@
 namespace paceline::models {
 namespace {
 
-/// Adds what a block's elements lost. numbers: what codes mean; values: [count]
+/// Adds the rounding errors of a block's elements. numbers: the values of codes; values: [count]
 void measure(const gpu::MxBlock& block, const std::array<float, 256>& numbers, const float* values,
              std::size_t count, QuantizationError& error) {
   if (block.scale == gpu::mx_nan_scale)
@@ -21,7 +21,7 @@ void measure(const gpu::MxBlock& block, const std::array<float, 256>& numbers, c
     const float off = std::abs(values[i] - numbers[block.codes[i]] * scale);
     error.squared += double(off) * double(off);
     error.squared_size += double(values[i]) * double(values[i]);
-    error.largest = off > error.largest ? off : error.largest; // NaN stays.
+    error.largest = off > error.largest ? off : error.largest; // keeps NaN
   }
 }
 

@@ -1,4 +1,4 @@
-// A stage of a model whose layers are on another machine: what this one knows of it.
+// A stage of a model whose layers are on another machine, as this one knows it.
 #pragma once
 
 #include "models/layer_range.hpp"
@@ -10,38 +10,39 @@
 
 namespace paceline::models {
 
-/// What a pass would feed it.
+/// The rows that a pass would feed to the stage.
 class PlannedRows final : public Workspace {
 public:
   struct Sequence {
     std::vector<std::uint32_t> pages;
     int start = 0; ///< Position of the first row.
     int rows = 0;
-    int logits_from = 0; ///< As SequenceRows::logits_from.
+    int logits_from = 0; ///< Same as SequenceRows::logits_from.
   };
   gpu::Tensor logits() const override { return {}; }
   std::vector<Sequence> sequences;
 };
 
-/// `plan` writes down the rows, in PlannedRows; whoever has the workspace sends them there with
-/// what it has received, and puts into `left` what comes back. `forward` throws std::logic_error.
+/// A stage that computes nothing here. `plan` writes down the rows, in PlannedRows; the workspace's
+/// owner sends them to the other machine with the rows received, and puts the answer into `left`.
+/// `forward` throws std::logic_error.
 class StageElsewhere final : public Model {
 public:
-  /// What others have to know of its layers.
+  /// The facts about its layers that other code needs.
   struct Shape {
     LayerRange layers;
-    std::size_t token_bytes = 0; ///< Of a slot of its pages.
+    std::size_t token_bytes = 0; ///< Bytes of a token slot in its pages.
     int vocabulary = 0;
     int handed_on = 0; ///< Floats of a row, in and out.
     int window = 0;    ///< Model::window
     bool leaves_wanted = false;
   };
-  /// device: elsewhere.
+  /// device: must be elsewhere.
   StageElsewhere(Shape shape, ModelInfo info, std::shared_ptr<gpu::Device> device)
       : shape_(shape), info_(std::move(info)), device_(std::move(device)) {}
 
   const LayerRange& layers() const { return shape_.layers; }
-  /// As the machine that has it describes it.
+  /// Returns the stage with the description that its machine gives.
   std::shared_ptr<const Model> with_info(ModelInfo info) const;
 
   const ModelInfo& info() const override { return info_; }

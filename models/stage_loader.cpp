@@ -1,4 +1,4 @@
-// A transformer's stages, out of one source.
+// Loads a transformer's stages from one source.
 #include "gpu/weight_formats.hpp"
 #include "models/checkpoint/source.hpp"
 #include "models/loader.hpp"
@@ -32,7 +32,7 @@ Result<gpu::DType> choose_dtype(NumberFormat wanted, gpu::DType stored,
               "use EngineOptions::dtype = auto, bf16 or f32");
 }
 
-/// The formats of the blocks' linear layers, of which there is mostly one.
+/// Returns the formats of the blocks' linear layers; usually there is one.
 std::string formats_of(const std::vector<TransformerBlock>& blocks) {
   std::set<std::string> names;
   for (const TransformerBlock& block : blocks)
@@ -42,7 +42,7 @@ std::string formats_of(const std::vector<TransformerBlock>& blocks) {
   return fmt::format("{}", fmt::join(names, "+"));
 }
 
-/// Of the blocks' linear layers.
+/// Returns the bytes of the blocks' linear layers.
 std::size_t layer_bytes(const TransformerWeights& weights) {
   std::size_t bytes = 0;
   for (const TransformerBlock& b : weights.blocks)
@@ -54,7 +54,7 @@ std::size_t layer_bytes(const TransformerWeights& weights) {
 using Devices = std::span<const std::shared_ptr<gpu::Device>>;
 using Models = std::vector<std::shared_ptr<const Model>>;
 
-/// A model's stages, one for each device, out of one source.
+/// Loads a model's stages, one for each device, from one source.
 class StageLoader {
 public:
   StageLoader(std::string location, ModelConfig config, std::unique_ptr<TensorSource> tensors,
@@ -122,7 +122,7 @@ private:
       return take_only(*options_.only, sizes);
     const bool tail = devices_.back()->elsewhere();
     if (tail)
-      sizes.head = 0; // no stage with layers reads it
+      sizes.head = 0; // no stage with layers reads the head
     return stages_of(location_, config_, sizes, devices_.size(), options_)
         .and_then([&](std::vector<LayerRange>&& ranges) {
           ranges_ = std::move(ranges);
@@ -136,7 +136,7 @@ private:
         });
   }
 
-  /// Behind the last stage, on this machine.
+  /// Adds a stage on this machine for norm and head, behind the last stage with layers.
   void add_tail() {
     const auto own = std::ranges::find_if(devices_.rbegin(), devices_.rend(),
                                           [](const auto& device) { return !device->elsewhere(); });
@@ -144,7 +144,7 @@ private:
     ranges_.push_back({config_.layers, 0});
   }
 
-  /// Whoever asks for them may be anybody.
+  /// Takes the layers that were asked for, checked: anybody may ask.
   Result<void> take_only(const LayerRange& layers, const WeightSizes& sizes) {
     if (layers.first < 0 || layers.count < 1 || layers.count > config_.layers ||
         layers.first > config_.layers - layers.count)
@@ -191,7 +191,7 @@ private:
     return false;
   }
 
-  /// What other machines load, they check as well.
+  /// Ignores tensors that other machines load, and check.
   void leave_to_others() {
     if (options_.only)
       for (const TensorRole role :
@@ -252,7 +252,7 @@ private:
   }
 
   struct Loaded {
-    std::vector<TransformerWeights> weights; ///< Of each shard.
+    std::vector<TransformerWeights> weights; ///< Weights of each shard.
     ModelInfo info;
   };
   const std::string location_;
@@ -261,7 +261,7 @@ private:
   std::vector<std::shared_ptr<gpu::Device>> devices_;
   const LoadOptions& options_;
   gpu::DType dtype_ = gpu::DType::f32;
-  const Model* whole_ = nullptr; ///< LoadOptions::shared, where it is a transformer.
+  const Model* whole_ = nullptr; ///< LoadOptions::shared, if that is a transformer.
   std::vector<LayerRange> ranges_;
   std::vector<Loaded> stages_;
   Models models_;

@@ -21,7 +21,7 @@ double bits_of(WeightFormat format) {
   return gpu::element_bits(format) + 8.0 / gpu::mx_block; // a scale for each block
 }
 
-/// Of a number of the blocks' linear layers.
+/// Returns the bits of a number in the blocks' linear layers.
 double block_bits(const TensorSource& tensors, gpu::DType dtype, const LoadOptions& options) {
   if (options.blocks)
     return bits_of(options.blocks->format);
@@ -59,7 +59,7 @@ WeightSizes sizes_of(const ModelConfig& c, const TensorSource& tensors, gpu::DTy
 std::vector<LayerRange> divide_layers(int layers, const WeightSizes& sizes, int stages) {
   assert(stages >= 1 && layers >= stages);
   const int others = stages - 1;
-  int last = layers - others; // with one each for the others
+  int last = layers - others; // each other stage has one
   double least = std::numeric_limits<double>::infinity();
   for (int own = 1; others > 0 && own <= layers - others; ++own) {
     const int most = (layers - own + others - 1) / others;
@@ -148,7 +148,7 @@ Result<std::vector<DevicePart>> parts_of(const std::string& location, const Mode
       });
 }
 
-// Devices on the host have one memory together.
+// Devices on the host share one memory.
 Result<void> check_memory(const std::string& location, const WeightSizes& sizes,
                           std::span<const LayerRange> stages,
                           std::span<const std::shared_ptr<gpu::Device>> devices) {

@@ -22,7 +22,7 @@ void add_row(gpu::RowMap& rows, int sequence, int position) {
 
 class Transformer final : public Model {
 public:
-  /// weights: of each shard; one: of all of it.
+  /// weights: one for each shard; a single one: the whole model.
   Transformer(ModelConfig config, std::vector<TransformerWeights> weights, ModelInfo info,
               std::shared_ptr<gpu::Device> device)
       : config_(std::move(config)), info_(std::move(info)), device_(std::move(device)) {
@@ -48,8 +48,8 @@ public:
     return {page_tokens, first_shard().layout(page_tokens).token_bytes(), config_.features(),
             int(shards_.size())};
   }
-  int page_tokens_multiple() const override { return 2; } // keys of bf16 go in pairs
-  /// A head reads the features of all positions.
+  int page_tokens_multiple() const override { return 2; } // keys of bf16 are stored in pairs
+  /// A head reads the features of all positions, so with taps there is no window.
   int window() const override { return config_.taps.empty() ? config_.window() : 0; }
   gpu::Device& device() const override { return *device_; }
   std::vector<std::shared_ptr<const gpu::Weight>> step_weights() const override {
@@ -65,7 +65,7 @@ public:
   }
 
   Result<void> prepare_fast_prefill(int rows) const override {
-    for (const TransformerShard& shard : shards_) // Prompts want no logits.
+    for (const TransformerShard& shard : shards_) // Prompts need no logits.
       if (auto ready = shard.device().prepare_fast_products(shard.block_weights(), rows); !ready)
         return ready;
     return {};
@@ -159,8 +159,8 @@ private:
       pass.add_up(operations);
   }
 
-  /// A head's row for the token at some position stands one before it, where the features are that
-  /// it reads; so the first token has none.
+  /// Lays out a sequence's rows. A head's row for the token at some position stands one position
+  /// before it, where the features are that it reads; so the first token has none.
   void plan_sequence(const SequenceRows& sequence, const gpu::KvPool& pool,
                      TransformerWorkspace& space) const {
     const int index = int(space.rows.pages.size());

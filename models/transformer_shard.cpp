@@ -10,7 +10,7 @@ const float* floats(const Norm& norm) {
   return norm ? reinterpret_cast<const float*>(norm->data()) : nullptr;
 }
 
-/// out (+)= in * w^T
+/// Computes out (+)= in * w^T.
 void multiply(gpu::Operations& operations, gpu::Tensor out, gpu::Tensor in, const gpu::Weight& w,
               int fast, bool add = false) {
   const int exact = in.rows - fast;
@@ -136,9 +136,10 @@ void TransformerShard::Pass::embed(gpu::Operations& operations, gpu::Tensor out)
     operations.embed(out, table, shard_.place_.number > 0 ? own_.tokens : space_.tokens, scale);
 }
 
-/// What a head's first block reads (Li et al. 2025, section 3): the embedding of a token, and
-/// beside it the features of the position before, which are the residual, too. The target's are
-/// made one of three; the head's own, where it goes on alone, are as its last row left them.
+/// Computes what a head's first block reads (Li et al. 2025, section 3): the embedding of a token,
+/// and beside it the features of the position before, which are the residual, too. The target's
+/// three features are combined into one; the head's own, where it goes on alone, are as its last
+/// row left them.
 void TransformerShard::Pass::fuse(gpu::Operations& operations) const {
   const TransformerWeights& weights = shard_.weights_;
   const FeaturePlan& plan = space_.features;
@@ -172,7 +173,7 @@ void TransformerShard::Pass::tap(gpu::Operations& operations, int layer) const {
                          space_.features.left);
 }
 
-/// What a sublayer reads: the residual, normalised where the family has a norm before it.
+/// Returns what a sublayer reads: the residual, normalised if the family has a norm before it.
 gpu::Tensor TransformerShard::Pass::input(gpu::Operations& operations, const Norm& norm) const {
   if (!norm)
     return at_.residual;
@@ -180,8 +181,8 @@ gpu::Tensor TransformerShard::Pass::input(gpu::Operations& operations, const Nor
   return at_.normed;
 }
 
-/// residual += in * w, normalised where the family has a norm behind the sublayer. A shard leaves
-/// its part of the product for `add_up`.
+/// Computes residual += in * w, normalised if the family has a norm behind the sublayer. A shard
+/// leaves its part of the product for `add_up`.
 void TransformerShard::Pass::output(gpu::Operations& operations, const Norm& norm, gpu::Tensor in,
                                     const gpu::Weight& w) {
   if (!shard_.place_.is_one()) {
@@ -226,7 +227,7 @@ void TransformerShard::Pass::store(gpu::Operations& operations, int i) {
                         *map_, cache(i));
 }
 
-/// All queries of a row are normalised together, and all keys (OLMo 2).
+/// Normalises all queries of a row together, and all keys (OLMo 2).
 void TransformerShard::Pass::norm_full_width(gpu::Operations& operations,
                                              const TransformerBlock& block) const {
   const ModelConfig& c = config();
@@ -265,7 +266,7 @@ void TransformerShard::Pass::feed_forward(gpu::Operations& operations, int i) {
 void TransformerShard::Pass::leave(gpu::Operations& operations) {
   const ModelConfig& c = config();
   if (!shard_.is_last()) {
-    if (shard_.place_.number == 0) // the residual is the same on all
+    if (shard_.place_.number == 0) // the residual is the same on all shards
       operations.gather(space_.left.slice(0, rows()), at_.residual, space_.first_rows(rows()));
     return;
   }

@@ -1,4 +1,4 @@
-// What one device has of a transformer, and its part of a pass: all of it, or a shard (shards.hpp).
+// A device's part of a transformer and of its passes: the whole one, or a shard (shards.hpp).
 #pragma once
 
 #include "models/feature_plan.hpp"
@@ -19,7 +19,7 @@ struct Activations {
   gpu::Tensor attended;  ///< [rows, heads * head_dim]
   gpu::Tensor gate_up;   ///< [rows, 2 ffn]
   gpu::Tensor activated; ///< [rows, ffn]
-  int fast = 0;          ///< The last rows are of the fast path.
+  int fast = 0;          ///< Number of rows, the last ones, that take the fast path.
 
   Activations first(int rows) const {
     return {residual.slice(0, rows), normed.slice(0, rows),  qkv.slice(0, rows),
@@ -30,40 +30,41 @@ struct Activations {
 /// One shard's memory for passes.
 struct ShardSpace {
   Activations all;      ///< Every row of the batch.
-  gpu::Tensor last;     ///< [max_logit_rows, hidden]: residual of the rows that are asked for,
-  gpu::Tensor last_qkv; ///< and their queries.
-  gpu::Tensor logits;   ///< [max_logit_rows, its part of the vocabulary]: columns of all logits.
-  gpu::Tensor tapped;   ///< [rows, features]: what a head reads of another model,
-  gpu::Tensor fused;    ///< [rows, 2 hidden], and what its first block makes of it.
-  /// [rows, hidden]: what it adds to a sum over all shards. Two in turn: when a shard writes to one
-  /// again, everybody has met since it was read. Empty: there is no other shard.
+  gpu::Tensor last;     ///< [max_logit_rows, hidden]: residual of the rows that are asked for.
+  gpu::Tensor last_qkv; ///< Queries of these rows.
+  /// [max_logit_rows, the shard's part of the vocabulary]: columns of all logits.
+  gpu::Tensor logits;
+  gpu::Tensor tapped; ///< [rows, features]: what a head reads of another model.
+  gpu::Tensor fused;  ///< [rows, 2 hidden]: input of a head's first block.
+  /// [rows, hidden]: addends of sums over all shards. Two in turn: before a shard writes to one
+  /// again, all shards have met since it was read. Empty: there is no other shard.
   std::array<gpu::Tensor, 2> addends;
-  std::vector<TokenId> tokens; ///< As its part of the embedding counts them, where that is not the
-                               ///< first.
+  /// Ids counted from the first one of the shard's part of the embedding; empty in the first shard.
+  std::vector<TokenId> tokens;
   gpu::KvLayer cache;
 };
 
-/// What a pass lays out once for all shards, and their memory.
+/// The layout of a pass, which is made once for all shards, and their memory.
 class TransformerWorkspace final : public Workspace {
 public:
   gpu::Tensor logits() const override { return logit_rows; }
 
-  /// A [height, width] buffer of this workspace's. readers: of lanes that may read it besides;
-  /// null: of none.
+  /// Allocates a [height, width] buffer of this workspace. readers: a device whose lanes may also
+  /// read it; null: none.
   Result<gpu::Tensor> allocate(gpu::Device& device, int height, int width,
                                const gpu::Device* readers = nullptr);
 
   std::vector<ShardSpace> shards;
   gpu::Tensor logit_rows;          ///< [max_logit_rows, vocabulary]
-  std::vector<std::int32_t> every; ///< 0, 1, ... up to all rows: those that stages hand over.
+  std::vector<std::int32_t> every; ///< 0, 1, ... up to all rows: the rows that stages hand over.
 
-  // What `plan` laid out.
+  // Below is the layout that `plan` made.
   std::vector<TokenId> tokens;
-  std::vector<const TokenId*> drawn; ///< Instead of tokens: where the pass before leaves them.
+  std::vector<const TokenId*> drawn; ///< Instead of `tokens`: where the pass before leaves them.
   gpu::RowMap rows;
-  int fast = 0;                     ///< Rows at the end that are of the fast path.
-  std::vector<std::int32_t> wanted; ///< Rows whose logits are asked for, ascending,
-  gpu::RowMap wanted_rows;          ///< and where they stand.
+  int fast = 0;                     ///< Number of rows, at the end, that take the fast path.
+  std::vector<std::int32_t> wanted; ///< Rows whose logits are asked for, ascending.
+  gpu::RowMap wanted_rows;          ///< Positions of these rows.
   FeaturePlan features;
 
   std::span<const std::int32_t> first_rows(int count) const {
@@ -74,52 +75,52 @@ private:
   std::vector<std::shared_ptr<gpu::Buffer>> buffers_;
 };
 
-/// Immutable. Threads: those of its lane, a pass at a time.
+/// A transformer's part on one device. Immutable. Threads: those of its lane, one pass at a time.
 class TransformerShard {
 public:
   /// config: the whole model's; weights: the shard's.
   TransformerShard(const ModelConfig& config, TransformerWeights weights,
                    std::shared_ptr<gpu::Device> device, Shard place);
 
-  const ModelConfig& config() const { return config_; } ///< The shard's own.
+  const ModelConfig& config() const { return config_; } ///< The shard's own configuration.
   const TransformerWeights& weights() const { return weights_; }
   gpu::Device& device() const { return *device_; }
   int layers() const { return int(weights_.blocks.size()); }
   bool is_first() const { return weights_.first_layer == 0; }
-  /// Has the last layer, or comes behind it.
+  /// Returns whether the shard has the last layer, or comes behind it.
   bool ends() const { return weights_.first_layer + layers() == config_.layers; }
   bool is_last() const { return ends() && weights_.head; }
-  /// The final norm and the head alone.
+  /// Returns whether it is only the final norm and the head.
   bool is_tail() const { return layers() == 0; }
-  /// Matrices that a step reads for every row.
+  /// Returns the matrices that a step reads for every row.
   std::vector<std::shared_ptr<const gpu::Weight>> block_weights() const;
   gpu::KvLayout layout(int page_tokens) const {
     return {layers(), config_.kv_heads, config_.head_dim, page_tokens, weights_.cached};
   }
-  /// group: the device of all shards.
+  /// Allocates the shard's memory. group: the device of all shards.
   Result<void> allocate(TransformerWorkspace& workspace, const gpu::Device& group, int max_rows,
                         int max_logit_rows) const;
-  /// When all else of the workspace is laid out.
+  /// Lays out the shard's part, after everything else of the workspace.
   void plan(const gpu::KvPool& pool, TransformerWorkspace& workspace) const;
 
-  /// A shard's way through a pass, on one rank of its team. Between `enter`, `attend` and
-  /// `feed_forward`, and what comes next, `add_up` stands, when all shards are there.
+  /// A shard's way through a pass, on one rank of its team. After `enter`, `attend` and
+  /// `feed_forward` all shards meet, and `add_up` follows.
   class Pass {
   public:
     Pass(const TransformerShard& shard, TransformerWorkspace& workspace);
 
-    /// The rows as they come into the first of these layers.
+    /// Takes the rows as they come into the first of these layers.
     void enter(gpu::Operations& operations);
-    /// Layer `i` of these: keys and values of all rows go to the cache.
+    /// Stores keys and values of all rows in the cache, for layer `i` of these.
     void store(gpu::Operations& operations, int i);
-    /// Once the last block has stored its keys and values, only rows whose logits are asked for go
-    /// on: a prompt's other rows end here.
+    /// Drops rows whose logits are not asked for, once the last block has stored its keys and
+    /// values: a prompt's other rows end here.
     void narrow(gpu::Operations& operations);
     void attend(gpu::Operations& operations, int i);
     void feed_forward(gpu::Operations& operations, int i);
-    /// Takes what the shards have left one another into the residual.
+    /// Adds what the shards have left for one another to the residual.
     void add_up(gpu::Operations& operations);
-    /// The rows as they leave the last of these layers: for the next stage, or as logits.
+    /// Gives the rows as they leave the last of these layers: to the next stage, or as logits.
     void leave(gpu::Operations& operations);
 
     int rows() const { return at_.residual.rows; }
@@ -148,8 +149,8 @@ public:
     const gpu::RowMap* map_;
     Activations at_;
     std::size_t sums_ = 0;
-    /// What `add_up` does with the sum: it is the residual, or is added to it, normalised first
-    /// where there is a weight for that.
+    /// How `add_up` uses the sum: it becomes the residual, or is added to it, normalised first if
+    /// there is a weight for that.
     bool begins_ = false;
     const float* behind_ = nullptr;
     std::vector<gpu::Tensor> parts_;
@@ -160,8 +161,8 @@ private:
   TransformerWeights weights_;
   std::shared_ptr<gpu::Device> device_;
   Shard place_;
-  Range vocabulary_; ///< Rows of the embedding, and
-  Range logits_;     ///< of the head.
+  Range vocabulary_; ///< The shard's rows of the embedding.
+  Range logits_;     ///< The shard's rows of the head.
   std::vector<gpu::RopeTable> ropes_;
 };
 

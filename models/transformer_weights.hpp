@@ -1,4 +1,4 @@
-// The weights of a transformer (transformer.hpp), or of what one device has of it.
+// The weights of a transformer (transformer.hpp), or of a device's part of it.
 #pragma once
 
 #include "gpu/tensor.hpp"
@@ -8,16 +8,16 @@
 
 namespace paceline::models {
 
-/// A norm's weight, f32; null where a family has none.
+/// A norm's weight, f32; null if a family has none.
 using Norm = std::shared_ptr<gpu::Buffer>;
 
-/// One block's weights, packed for the device, biases with them. Of a shard (shards.hpp) heads and
-/// ffn are its own part; the biases of attention_out and down are the first shard's.
+/// One block's weights, packed for the device, with their biases. In a shard (shards.hpp) heads and
+/// ffn are its own part; only the first shard has the biases of attention_out and down.
 struct TransformerBlock {
-  Norm attention_norm;                              ///< [hidden]
-  std::shared_ptr<const gpu::Weight> qkv;           ///< queries, keys, values one below the other
-  Norm query_norm;                                  ///< [head_dim], or of all heads together
-  Norm key_norm;                                    ///< (QkNorm::full_width)
+  Norm attention_norm;                    ///< [hidden]
+  std::shared_ptr<const gpu::Weight> qkv; ///< queries, keys, values one below the other
+  Norm query_norm;                        ///< [head_dim], or all heads' with QkNorm::full_width
+  Norm key_norm;                          ///< [head_dim], or all heads' with QkNorm::full_width
   std::shared_ptr<const gpu::Weight> attention_out; ///< [hidden, heads * head_dim]
   Norm attention_post_norm;                         ///< [hidden]
   Norm ffn_norm;                                    ///< [hidden]
@@ -32,20 +32,20 @@ struct RopeBuffers {
   std::shared_ptr<gpu::Buffer> sin;
 };
 
-/// Of all layers, or of a stage: of consecutive ones.
+/// The weights of all layers, or of the consecutive layers of a stage.
 struct TransformerWeights {
-  // Of a head on another model (ModelConfig::fusion).
+  // Weights that only a head on another model has (ModelConfig::fusion).
   std::shared_ptr<const gpu::Weight> fusion; ///< [hidden, features]
   Norm fusion_norm;                          ///< [hidden]
-  /// [vocabulary, hidden], of a shard its part of the rows, as of the head's; null: other layers
+  /// [vocabulary, hidden], or a shard's part of these rows, as with the head; null: other layers
   /// come before these.
   std::shared_ptr<const gpu::Weight> embedding;
   int first_layer = 0;
   std::vector<TransformerBlock> blocks;
   Norm final_norm; ///< [hidden]
-  /// The embedding itself where they are tied; null, as the norm: other layers come behind these.
+  /// The embedding itself if they are tied; null, like the norm: other layers come behind these.
   std::shared_ptr<const gpu::Weight> head;
-  gpu::DType cached = gpu::DType::f32; ///< Of keys and values: f32, or bf16.
+  gpu::DType cached = gpu::DType::f32; ///< Type of keys and values: f32, or bf16.
   std::vector<RopeBuffers> ropes;      ///< One per ModelConfig::ropes.
 };
 

@@ -25,8 +25,9 @@ const Error of_another_process{ErrorCode::unavailable,
                                "the client belongs to the process that made it",
                                "start a program of its own in the child"};
 
-/// Whether gRPC's threads are here: a forked child does not have them. gRPC ends them with its last
-/// channel, and crashes where one of them lets go of that; so one channel, to nowhere, stays.
+/// Returns whether gRPC's threads are here: a forked child does not have them. gRPC ends its
+/// threads with its last channel, and crashes if one of them releases that; so one channel, to
+/// nowhere, stays.
 bool in_process_of_threads() {
   struct Kept {
     base::OwnProcess process{};
@@ -65,8 +66,8 @@ Result<std::shared_ptr<grpc::ChannelCredentials>> credentials_of(const ClientOpt
   return grpc::SslCredentials(trust);
 }
 
-/// gRPC connects again by itself; how often that is tried is this client's to say, and it asks for
-/// each attempt.
+/// Returns the channel's settings. gRPC connects again by itself, but this client decides how often
+/// it tries, and asks for each attempt.
 grpc::ChannelArguments arguments_of(const ClientOptions& options) {
   const auto milliseconds = [](auto time) { return int(time.count()); };
   const auto ping = std::max(options.silence / 2, net::limits::ping_pause);
@@ -225,7 +226,7 @@ void Client::Network::await_connection(std::uint64_t id, Waiting one) {
     probe();
 }
 
-/// Asks the server who it is, for all that wait.
+/// Asks the server who it is, on behalf of all operations that wait.
 void Client::Network::probe() {
   const auto call = std::make_shared<Probe>();
   introduce(call->context);
@@ -258,7 +259,8 @@ void Client::Network::probed(const grpc::Status& status, const v1::ModelsReply& 
                  [self = shared_from_this()](bool) { self->probe(); });
 }
 
-/// Says who waits no longer. A server that was started again may be loading: submissions wait on.
+/// Decides which operations wait no longer. A server that was restarted may be loading: submissions
+/// go on waiting for it.
 Client::Network::Settled Client::Network::settle(const Answer& answer, bool refused) {
   Settled settled;
   const std::lock_guard lock(mutex_);
@@ -283,7 +285,8 @@ Client::Network::Settled Client::Network::settle(const Answer& answer, bool refu
   }
   probing_ = !waiting_.empty() && !closed_;
   if (probing_) {
-    // Half of it to all, so that clients of a server that went do not come back as one.
+    // A pause between half and all of it, so that the clients of a server that went away do not
+    // come back all at once.
     std::uniform_int_distribution<std::int64_t> time(pause_.count() / 2, pause_.count());
     settled.pause = std::chrono::milliseconds(time(chance_));
     pause_ = std::min(2 * pause_, options_.reconnect_pause_max);
@@ -296,7 +299,7 @@ Client::Network::Settled Client::Network::settle(const Answer& answer, bool refu
 Client::Client(executor_type executor, ClientOptions options)
     : executor_(std::move(executor)), network_(std::make_shared<Network>(std::move(options))) {}
 
-/// In a forked child none of gRPC's threads is there to end anything: it stays as it is.
+/// gRPC's threads, which end the network, do not exist in a forked child: there it stays as it is.
 Client::~Client() {
   if (network_ && !network_->in_its_process())
     new Client(std::move(*this));

@@ -1,4 +1,4 @@
-// What a client knows of its server: the channel to it, and who waits for what.
+// A client's view of its server: the channel to it, and the operations that wait for it.
 #pragma once
 
 #include "base/own_process.hpp"
@@ -14,7 +14,8 @@
 
 namespace paceline {
 
-/// Threads: any; what it calls runs on gRPC's threads, or on the caller's.
+/// The connection that a client's operations share. Threads: any; callbacks run on gRPC's threads,
+/// or on the caller's.
 class Client::Network : public net::Route, public std::enable_shared_from_this<Client::Network> {
 public:
   explicit Network(ClientOptions options);
@@ -24,9 +25,9 @@ public:
   void health(std::uint64_t id, Done<ServerHealth> done);
   void submit(std::uint64_t id, Request request, SubmitOptions options, Done<Stream> done);
   void cancel(std::uint64_t id) override;
-  /// Ends everything.
+  /// Ends all operations.
   void close();
-  /// False in a forked child, where only this may be asked.
+  /// Returns false in a forked child, where no other member may be called.
   bool in_its_process() const { return process_.here(); }
 
   const ClientOptions& options() const override { return options_; }
@@ -41,7 +42,7 @@ private:
   using Told = std::function<void(const Answer&)>;
   struct Waiting {
     Told told;
-    bool for_ready = false; ///< After a connection was lost: for one to a server that is ready.
+    bool for_ready = false; ///< Waits for a server that is ready, after the connection was lost.
   };
   struct Probe {
     grpc::ClientContext context;
@@ -50,9 +51,9 @@ private:
   };
 
   struct Settled {
-    std::vector<Told> told;                         ///< Of the answer,
-    std::vector<Told> given_up;                     ///< or of why there is none.
-    std::optional<std::chrono::milliseconds> pause; ///< Until the next attempt.
+    std::vector<Told> told;                         ///< Operations to be told the answer.
+    std::vector<Told> given_up;                     ///< Operations to be told why there is none.
+    std::optional<std::chrono::milliseconds> pause; ///< Pause until the next attempt.
   };
 
   void await_connection(std::uint64_t id, Waiting one);
@@ -63,20 +64,20 @@ private:
   const base::OwnProcess process_;
   const ClientOptions options_;
   const std::shared_ptr<base::Callbacks> callbacks_ = std::make_shared<base::Callbacks>();
-  std::optional<Error> unusable_; ///< Why there is no channel.
+  std::optional<Error> unusable_; ///< The reason why there is no channel.
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::Paceline::Stub> stub_;
   std::atomic<std::uint64_t> operations_{0};
 
-  std::mutex mutex_; ///< Of all below; nobody is called while it is held.
+  std::mutex mutex_; ///< Guards all below; nobody is called while it is held.
   bool closed_ = false;
   std::map<std::uint64_t, std::shared_ptr<net::Submission>> submissions_;
-  std::map<std::uint64_t, Waiting> waiting_; ///< By operation.
+  std::map<std::uint64_t, Waiting> waiting_; ///< Waiting operations, by their id.
   bool probing_ = false;
-  std::shared_ptr<Probe> probe_; ///< Under way.
-  grpc::Alarm resting_;          ///< Until the next one.
-  bool ever_ = false;            ///< There was a connection.
-  int failures_ = 0;             ///< In a row.
+  std::shared_ptr<Probe> probe_; ///< The probe under way.
+  grpc::Alarm resting_;          ///< Runs until the next probe.
+  bool ever_ = false;            ///< There was a connection once.
+  int failures_ = 0;             ///< Failed attempts in a row.
   std::chrono::milliseconds pause_;
   std::mt19937_64 chance_{std::random_device{}()};
 };

@@ -25,7 +25,7 @@ bool Replay::pass(Event& event) {
       *scores = {};
     return true;
   }
-  // An answer that had gone further cannot end here.
+  // An answer that had gone further before cannot end here.
   return again_ == tokens_.size() && again_bytes_ == text_.size();
 }
 

@@ -1,4 +1,5 @@
-// What a request has delivered, so that the same answer from its beginning can go on from there.
+// What a request has delivered, so that the same answer, when it begins again, can go on from
+// there.
 #pragma once
 
 #include "paceline/event.hpp"
@@ -8,15 +9,15 @@
 
 namespace paceline::net {
 
-/// Of one request whose answer repeats itself.
+/// Remembers what was delivered of one request, whose answer repeats itself.
 class Replay {
 public:
-  /// The answer begins again.
+  /// Says that the answer begins again.
   void rewind();
-  /// Takes away from an event what was delivered before, and remembers the rest. False: the answer
-  /// is not the one that had begun.
+  /// Removes from an event what was delivered before, and remembers the rest. Returns false if the
+  /// answer is not the one that had begun.
   bool pass(Event& event);
-  /// Whether anything is left of it to be delivered.
+  /// Returns whether nothing of the event is left to be delivered.
   static bool empty(const Event& event);
 
 private:
@@ -24,9 +25,9 @@ private:
 
   std::vector<TokenId> tokens_;
   std::string text_;
-  bool scores_ = false;         ///< The prompt's were delivered.
-  std::size_t again_ = 0;       ///< Tokens that came again,
-  std::size_t again_bytes_ = 0; ///< and bytes of text.
+  bool scores_ = false;         ///< The prompt's log-probabilities were delivered.
+  std::size_t again_ = 0;       ///< Tokens that came again.
+  std::size_t again_bytes_ = 0; ///< Bytes of text that came again.
 };
 
 } // namespace paceline::net

@@ -9,12 +9,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Whether a status without an error of the server's is what a lost connection leaves behind.
+/// Returns whether a status without an error of the server's is one that a lost connection leaves.
 bool is_loss(const grpc::Status& status) {
   switch (status.error_code()) {
   case grpc::RESOURCE_EXHAUSTED:
   case grpc::UNIMPLEMENTED: return false;
-  default: return true; // an answer without its end too
+  default: return true; // also an answer without its end
   }
 }
 
@@ -25,7 +25,7 @@ Error may_have_run(const Error& why) {
 
 } // namespace
 
-/// A call keeps itself until gRPC is done with it.
+/// One gRPC call of a submission. It keeps itself alive until gRPC is done with it.
 class Submission::Call final : public grpc::ClientReadReactor<v1::GenerateEvent> {
 public:
   explicit Call(std::shared_ptr<Submission> of) : of_(std::move(of)) {}
@@ -41,12 +41,12 @@ public:
   }
 
 private:
-  /// An answer that was accepted has its id there; one that is refused has not.
+  /// The metadata of an accepted answer have its id; those of a refused one have not.
   void OnReadInitialMetadataDone(bool ok) override {
     if (ok && context.GetServerInitialMetadata().contains(request_id))
       of_->accepted();
   }
-  /// The first event may be told sooner than the metadata.
+  /// The first event may be reported before the metadata.
   void OnReadDone(bool ok) override {
     if (!ok)
       return;
@@ -73,7 +73,7 @@ Submission::Submission(std::shared_ptr<Route> route, std::uint64_t id, Request r
 void Submission::begin() {
   const auto call = std::make_shared<Call>(shared_from_this());
   Request asked = request_;
-  if (asked.deadline) // the server tells how it ends
+  if (asked.deadline) // the server decides how a request ends whose time is over
     *asked.deadline -=
         std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - submitted_);
   if (auto wrote = write(call->request, asked); !wrote)

@@ -1,4 +1,4 @@
-// One request of a client: its call, or one after another.
+// One request of a client: its call, or several calls one after another.
 #pragma once
 
 #include "base/stream.hpp"
@@ -12,23 +12,25 @@ namespace paceline::net {
 
 class Submission;
 
-/// The way to a server, as a submission needs it. Threads: any.
+/// The way to a server, as submissions need it. Threads: any.
 class Route {
 public:
   virtual ~Route() = default;
   virtual const ClientOptions& options() const = 0;
-  /// For messages.
+  /// Names the server, for messages.
   virtual std::string place() const = 0;
   virtual v1::Paceline::Stub& stub() = 0;
-  /// Puts into a call's metadata what the server wants to see.
+  /// Puts into a call's metadata what the server requires.
   virtual void introduce(grpc::ClientContext& context) const = 0;
-  /// Begins it as soon as there is a connection, or ends it with why there is none.
+  /// Begins the submission as soon as there is a connection, or ends it with the reason why there
+  /// is none.
   virtual void reach(std::uint64_t id, const std::shared_ptr<Submission>& one) = 0;
   virtual void cancel(std::uint64_t id) = 0;
   virtual void forget(std::uint64_t id) = 0;
 };
 
-/// Ends once, whatever is called how often. Threads: any.
+/// One request and its calls. It ends only once, however often its members are called. Threads:
+/// any.
 class Submission : public std::enable_shared_from_this<Submission> {
 public:
   using Done = std::function<void(Result<Stream>)>;
@@ -36,9 +38,9 @@ public:
   Submission(std::shared_ptr<Route> route, std::uint64_t id, Request request, SubmitOptions options,
              std::shared_ptr<base::Callbacks> callbacks, Done done);
 
-  /// There is a connection: asks.
+  /// Starts a call; there is a connection.
   void begin();
-  /// Tells its caller, whichever way it waits, that nothing more comes; and so the server.
+  /// Tells the caller, whichever way it waits, and the server that nothing more comes.
   void end(FinishReason reason, std::optional<Error> error);
 
 private:
@@ -51,16 +53,16 @@ private:
   const std::uint64_t id_;
   const Request request_;
   const std::chrono::steady_clock::time_point submitted_ = std::chrono::steady_clock::now();
-  const bool repeats_; ///< It may be asked for again: its answer is remembered.
+  const bool repeats_; ///< The request may be asked for again, so its answer is remembered.
   const std::shared_ptr<base::Callbacks> callbacks_;
 
-  std::mutex mutex_;                   ///< Of all below.
-  Done done_;                          ///< Until the server has accepted or refused,
-  std::shared_ptr<Stream::Impl> sink_; ///< and from then on.
+  std::mutex mutex_; ///< Guards all below.
+  Done done_;        ///< Called when the server accepts or refuses; null after that.
+  std::shared_ptr<Stream::Impl> sink_; ///< Receives the events once the server has accepted.
   std::shared_ptr<Call> call_;
   Replay replay_;
   int retries_;
-  int tokens_ = 0; ///< Delivered.
+  int tokens_ = 0; ///< Tokens delivered.
   bool over_ = false;
 };
 

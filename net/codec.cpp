@@ -61,8 +61,8 @@ constexpr std::array reasons{
     std::pair{FinishReason::deadline, v1::FINISH_DEADLINE},
 };
 
-/// Of a message that cannot be read, or a request that cannot be written; caught where either
-/// begins.
+/// Thrown for a message that cannot be read, or a request that cannot be written; `read` and
+/// `write` catch it.
 struct Wrong {
   Error error;
 };
@@ -92,7 +92,7 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-/// A text that proto3 takes for one.
+/// Returns the text if it is UTF-8, which proto3 requires of strings.
 const std::string& utf8(const std::string& text, const char* field) {
   if (!is_utf8(text))
     throw Wrong{
@@ -100,7 +100,7 @@ const std::string& utf8(const std::string& text, const char* field) {
   return text;
 }
 
-/// Sets what is there.
+/// Sets a field if there is a value.
 template <class Message, class Value, class Setter>
 void set(Message& to, Setter setter, const std::optional<Value>& value) {
   if (value)

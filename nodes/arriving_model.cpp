@@ -1,5 +1,5 @@
-// How a model's files become one in the cache: written under other names first, and seen by nobody
-// until all of them are what was announced.
+// Writing the files of an arriving model. They have other names at first, and nobody sees them in
+// the cache until all of them are what was announced.
 #include "models/checkpoint/identity.hpp"
 #include "nodes/limits.hpp"
 #include "nodes/model_cache.hpp"
@@ -29,7 +29,7 @@ tl::unexpected<Error> cannot_write(int why) {
               "look after its --model-cache");
 }
 
-/// Adds what a file holds, at most `size` bytes. False: it cannot be read.
+/// Adds the content of a file, at most `size` bytes. False: it cannot be read.
 bool add_file(models::Digest& digest, int file, std::uint64_t size) {
   std::string buffer(std::size_t(limits::model_part_bytes), '\0');
   while (size > 0) {
@@ -42,7 +42,7 @@ bool add_file(models::Digest& digest, int file, std::uint64_t size) {
   return true;
 }
 
-/// A folder's names outlive a loss of power.
+/// Writes a folder's names to disk, so that they outlive a loss of power.
 void sync_folder(const std::string& folder) {
   if (const FileHandle opened{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)})
     ::fsync(opened.number());
@@ -75,7 +75,7 @@ std::string ArrivingModel::path_of(std::size_t file) const {
   return folder() + "/" + what_.files[file].name + "." + what_.files[file].sha256;
 }
 
-/// What an earlier connection has left.
+/// Finds the files that an earlier connection has left.
 Result<void> ArrivingModel::look() {
   std::error_code ignored;
   fs::remove_all(folder() + "/model", ignored);
@@ -93,7 +93,8 @@ Result<void> ArrivingModel::look() {
   return {};
 }
 
-/// Files of another announcement: what is there is of use, and counts against what was announced.
+/// Removes files of another announcement, which are of no use and would count among the bytes of
+/// this one that have arrived.
 void ArrivingModel::drop_others() const {
   std::set<std::string> own;
   for (std::size_t i = 0; i < what_.files.size(); ++i)
@@ -154,7 +155,8 @@ Result<bool> ArrivingModel::settle() {
   return current_ == what_.files.size() ? store() : Result<bool>(false);
 }
 
-/// On a full disk what is there goes, for others need it, too.
+/// Writes to the current file. If the disk is full, the model's files are removed, since others
+/// need the room, too.
 Result<void> ArrivingModel::write(std::string_view bytes) {
   digest_.add(bytes);
   present_[current_] += bytes.size();
@@ -184,7 +186,8 @@ Result<void> ArrivingModel::end_file() {
               "send it again; if that happens again, look after the machines' memory and disks");
 }
 
-/// All files are whole. A model of this name that somebody else has stored meanwhile is as good.
+/// Moves the model into the cache when all files are whole. A model of this name that somebody else
+/// has stored meanwhile is as good.
 Result<bool> ArrivingModel::store() {
   const std::string model = folder() + "/model";
   to_ = FileHandle();
@@ -206,8 +209,8 @@ Result<bool> ArrivingModel::store() {
   return move_to_models().map([] { return true; });
 }
 
-/// The rename is made under the lock: whoever admits another model meanwhile counts these files
-/// once.
+/// Renames the folder under the cache's lock, so that somebody who admits another model meanwhile
+/// counts these files once.
 Result<void> ArrivingModel::move_to_models() const {
   const FileHandle alone = lock_cache(cache_);
   const std::string place = cache_ + "/models/" + what_.identity;

@@ -13,8 +13,8 @@
 namespace paceline::nodes {
 namespace {
 
-// CAF 0.17's session shows nobody its SSL object, which alone can be told whom to expect. An
-// explicit instantiation may name what is private.
+// CAF 0.17's session does not show its SSL object, which has to be told whom to expect. An explicit
+// instantiation may name a private member.
 using Member = SSL* caf::openssl::session::*;
 SSL* ssl_of(caf::openssl::session& session);
 template <Member member>
@@ -48,7 +48,7 @@ std::string address_text(const ASN1_STRING* bytes) {
   return "?";
 }
 
-/// Names and addresses that a certificate is for.
+/// Returns the names and addresses that a certificate is for.
 std::vector<std::string> hosts_of(X509* certificate) {
   const std::unique_ptr<GENERAL_NAMES, void (*)(GENERAL_NAMES*)> names(
       static_cast<GENERAL_NAMES*>(
@@ -71,7 +71,7 @@ bool is_for(X509* certificate, const std::string& host) {
                          nullptr) == 1;
 }
 
-/// Called for each certificate of the peer's chain, from the authority's on.
+/// Is called for each certificate of the peer's chain, from the authority's on.
 int verify(int trusted, X509_STORE_CTX* context) {
   const auto* ssl =
       static_cast<SSL*>(X509_STORE_CTX_get_ex_data(context, SSL_get_ex_data_X509_STORE_CTX_idx()));

@@ -1,4 +1,4 @@
-// Which hosts a certificate is for.
+// The hosts that a certificate is for.
 #pragma once
 
 #include <caf/openssl/session.hpp>
@@ -7,15 +7,15 @@
 
 namespace paceline::nodes {
 
-/// Who is expected at the other end.
+/// The peer that is expected at the other end.
 struct ExpectedPeer {
-  std::string host; ///< A name or an address, as it was dialled.
-  /// Is set, before the connection ends, to why the peer's certificate is not trusted.
+  std::string host; ///< Name or address that was dialled.
+  /// Set, before the connection ends, to the reason why the peer's certificate is not trusted.
   std::shared_ptr<std::string> distrust;
 };
 
-/// Has a session look at the peer's certificate while it shakes hands, before anything is sent
-/// over it. expected: outlives the session.
+/// Makes a session check the peer's certificate during the handshake, before anything is sent over
+/// it. expected: outlives the session.
 void expect_peer(caf::openssl::session& session, const ExpectedPeer& expected);
 
 } // namespace paceline::nodes

@@ -1,4 +1,4 @@
-// How an engine finds a node: the parts of RemoteDraft and RemoteStage that wait.
+// Connecting to a node: the parts of RemoteDraft and RemoteStage that wait.
 #include "nodes/limits.hpp"
 #include "nodes/query.hpp"
 #include "nodes/remote_draft.hpp"
@@ -14,7 +14,8 @@ std::string name_of(const NodeAddress& address) {
 
 Connector make_connector(const NodeAddress& address, const NodeTls& tls) {
   return [address, tls](caf::actor_system& system, const caf::actor& owner) {
-    // With an argument: CAF 0.17 dereferences a null tuple of arguments where there is none.
+    // The argument is there because CAF 0.17 dereferences a null tuple of arguments for a function
+    // without any.
     const auto body = [address, tls](caf::event_based_actor* dialler, const caf::actor& self) {
       const auto socket = dial(address.endpoint, tls, limits::connect_timeout);
       Connected connected;

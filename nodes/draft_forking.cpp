@@ -15,9 +15,9 @@ using speculation::Forking;
 
 namespace {
 
-constexpr double steps = 255; // of a chance
+constexpr double steps = 255; // Steps from chance 0 to chance 1.
 
-/// One that is in the class.
+/// Returns a margin that is in the class.
 float margin_within(std::size_t margin_class) {
   const auto& edges = sampling::margin_edges;
   return margin_class == 0 ? edges[0] - 1 : edges[margin_class - 1];
@@ -30,8 +30,8 @@ bool is_fork(const speculation::Chain& chain) {
 }
 
 int forks_that_cross(int window, double row_bytes) {
-  constexpr double opened = 10; // OpenedFork
-  constexpr double besides = 6; // DraftedFork without tokens
+  constexpr double opened = 10; // Bytes of an OpenedFork.
+  constexpr double besides = 6; // Bytes of a DraftedFork without tokens.
   const std::size_t most =
       row_bytes > 0 ? limits::node_fork_q_bytes_max : limits::node_fork_bytes_max;
   const double each = opened + besides + window * (double(sizeof(TokenId)) + row_bytes);

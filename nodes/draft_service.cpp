@@ -20,7 +20,7 @@ using speculation::Frontiers;
 
 namespace {
 
-/// How many numbers of q the news have.
+/// Returns how many numbers of q the news have.
 std::size_t numbers_in(const DraftedTokens& news) {
   std::size_t numbers = 0;
   for (const auto& row : news.q)
@@ -31,7 +31,7 @@ std::size_t numbers_in(const DraftedTokens& news) {
   return numbers;
 }
 
-/// A word to the session that windows are there, one at a time.
+/// Returns a function that tells the session that windows are there, with one message at a time.
 std::function<void()> telling(DraftService::Session session,
                               std::shared_ptr<std::atomic<bool>> told) {
   return [told = std::move(told), me = caf::actor_cast<caf::actor_addr>(session)] {
@@ -132,10 +132,10 @@ void DraftService::spawn_draft(const NodeParts& node, const OpenDraft& wanted,
   parts.closer = node.closer;
   parts.telemetry = node.telemetry;
   draft_ = spawn<actors::DraftModel>(*session_, parts, node.host);
-  session_->link_to(draft_); // its lane is all that the session is for
+  session_->link_to(draft_); // The session exists for this lane only.
 }
 
-// ---- what the engine says ----
+// ---- the engine's messages ----
 
 void DraftService::take(const DraftWork& work) {
   check_peer(inbox_ != nullptr, "it wants drafts of nothing");
@@ -151,7 +151,7 @@ void DraftService::take(const DraftWork& work) {
     tell(session_, draft_, scheduling::Forget{});
 }
 
-/// What was known of a sequence of this name is of no more use.
+/// Begins a sequence. The state of an earlier one with this name is dropped.
 ServedSequence& DraftService::begin(const DraftFrom& from) {
   sequences_.erase(from.sequence);
   check_peer(sequences_.size() < sequences_max_, "it has more sequences than it said");
@@ -164,7 +164,7 @@ ServedSequence& DraftService::begun(const DraftFrom& from) {
   return found->second;
 }
 
-// ---- what it is told ----
+// ---- the engine's news ----
 
 void DraftService::collect() {
   told_->store(false);

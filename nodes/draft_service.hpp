@@ -12,18 +12,18 @@
 
 namespace paceline::nodes {
 
-/// Stands where a scheduler stands for a draft model that is the very one of an engine: keeps the
-/// engine's sequences, gives them pages of a pool of its own, and sends what their chains have got.
-/// The draft's actor dies with it. Whatever an engine says that cannot be throws
-/// std::invalid_argument. Threads: its session's.
+/// Takes a scheduler's place for the draft model of a node: keeps the engine's sequences, gives
+/// them pages of a pool of its own, and sends the tokens of their chains. The draft's actor dies
+/// with it. Invalid values from an engine throw std::invalid_argument. Threads: its session's.
 class DraftService {
 public:
   using Session = messages::NodeSessionActor::pointer;
 
-  /// An engine says so, whoever that is. Errors: what nobody drafts for.
+  /// Checks the request of an engine that is not trusted. Errors: sizes that nobody drafts for.
   static Result<void> check(const messages::OpenDraft& wanted);
-  /// Tells the link DraftOpened once its draft takes work. session: dies with the draft, and is
-  /// told WindowsReady (`collect`). spans: gets what the lane does. Errors: no memory.
+  /// Opens the service, and tells the link DraftOpened once its draft takes work. session: dies
+  /// with the draft, and is told WindowsReady (`collect`). spans: gets the spans of the lane.
+  /// Errors: no memory.
   static Result<std::unique_ptr<DraftService>>
   open(Session session, const std::shared_ptr<NodeParts>& node, const messages::OpenDraft& wanted,
        NodeParts::OfferRef offer, messages::LinkActor link, std::shared_ptr<SpanLog> spans);
@@ -32,7 +32,7 @@ public:
   DraftService& operator=(const DraftService&) = delete;
 
   void take(const messages::DraftWork& work);
-  /// Sends what chains have got.
+  /// Sends the new tokens of the chains.
   void collect();
 
 private:
@@ -52,7 +52,7 @@ private:
   std::shared_ptr<speculation::DraftInbox> inbox_; ///< Null until the draft takes work.
   std::shared_ptr<const ServedSequence::Common> common_;
   std::map<speculation::SequenceId, ServedSequence> sequences_;
-  /// A word that windows are there is under way; lanes set it.
+  /// Whether a message that windows are there is under way; lanes set it.
   std::shared_ptr<std::atomic<bool>> told_ = std::make_shared<std::atomic<bool>>(false);
 };
 

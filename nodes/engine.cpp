@@ -1,4 +1,4 @@
-// Engine::open: an engine that is given nodes to have its drafts and stages on.
+// Engine::open, which gives the engine nodes for its drafts and stages.
 #include "actors/engine.hpp"
 #include "nodes/nodes.hpp"
 

@@ -1,4 +1,5 @@
-// How values cross between machines: in frames, each a header and one value as CAF writes it.
+// The form in which values cross between machines: frames, each of which is a header and one value
+// in CAF's format.
 //
 // CAF's own protocol for remote actors believes the length that a stranger announces, and lets one
 // write to any actor; here a length is checked before anything is allocated, and only the values
@@ -19,8 +20,8 @@
 
 namespace paceline::nodes {
 
-/// The version of frames and what is in them; a peer with another one is refused by name. It
-/// changes whenever a value does.
+/// The version of frames and their contents; a peer with another one is refused by name. It changes
+/// whenever a value does.
 inline constexpr std::uint16_t node_protocol = 5;
 
 /// X(type) for each value that crosses, in the order of their numbers, from 1 on.
@@ -79,10 +80,10 @@ struct FrameHeader {
 };
 inline constexpr std::size_t frame_header_bytes = 12;
 std::array<char, frame_header_bytes> write_header(const FrameHeader& header);
-/// None: no peer of ours speaks.
+/// Reads a header. None: the peer does not speak this protocol.
 std::optional<FrameHeader> read_header(std::span<const char> bytes);
 
-/// A text that every version reads.
+/// Appends a text that every version reads.
 void append_refusal(std::vector<char>& to, const std::string& text);
 
 template <class Value>
@@ -101,16 +102,16 @@ void append_frame(std::vector<char>& to, const Value& value) {
   to.resize(begin + frame_header_bytes);
   std::vector<char> content;
   caf::binary_serializer writer(nullptr, content);
-  // It only reads the value, but is declared for both ways.
+  // The writer only reads the value, but is declared for both ways.
   if (writer(const_cast<Value&>(value))) // NOLINT(cppcoreguidelines-pro-type-const-cast)
-    content.clear();                     // what cannot be written cannot be read
+    content.clear();                     // A value that cannot be written cannot be read.
   const auto header =
       write_header({node_protocol, kind_of<Value>(), std::uint32_t(content.size())});
   std::copy(header.begin(), header.end(), to.begin() + std::ptrdiff_t(begin));
   to.insert(to.end(), content.begin(), content.end());
 }
 
-/// Calls take(value) with what is in a frame of this kind. False: it is no such value.
+/// Calls take(value) with the value in a frame of this kind. False: it is no such value.
 template <class Take>
 bool read_frame(FrameKind kind, std::span<const char> content, const Take& take) {
   const auto read = [&](auto value) {

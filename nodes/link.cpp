@@ -21,7 +21,7 @@ using caf::io::broker;
 using caf::io::connection_handle;
 using caf::io::receive_policy;
 
-/// Whether TLS has found a peer wanting.
+/// Tells the owner if TLS has found the peer not to be trusted.
 void say_distrust(caf::scheduled_actor* self, const caf::actor& owner,
                   const std::string& distrust) {
   if (!distrust.empty())
@@ -52,14 +52,14 @@ public:
     self_->quit(caf::exit_reason::remote_link_unreachable);
   }
   caf::message_handler handlers() override;
-  /// So has this end. It does not wait for the peer to do the same, which may stand still; a node
-  /// still writes what it has refused.
+  /// Ends the connection at this end. It does not wait for the peer to do the same, which may stand
+  /// still; a node still writes what it has refused.
   void lost() {
     pipe_->shut(end_ == LinkEnd::engine);
     closed();
   }
 
-  /// The owner has taken the oldest value that it was told.
+  /// Notes that the owner has taken the oldest value that it was told.
   void note_taken() {
     if (waiting_.empty())
       return;
@@ -85,7 +85,7 @@ public:
   }
 
 private:
-  /// A header: of a frame of this protocol, or of what its peer says in any.
+  /// Begins a frame of this protocol, or a refusal, which a peer may send in any protocol.
   void begin(const std::optional<FrameHeader>& header) {
     if (!header || header->size > most())
       return lost();
@@ -103,7 +103,7 @@ private:
     return end_ == LinkEnd::node ? limits::node_frame_bytes_max : limits::engine_frame_bytes_max;
   }
 
-  /// It says who it is, or what it wants.
+  /// Whether the frame says who the peer is, or what it wants.
   bool introduces(FrameKind kind) const {
     return end_ == LinkEnd::engine || kind == FrameKind::OpenDraft ||
            kind == FrameKind::OpenStage || kind == FrameKind::Survey;
@@ -127,7 +127,7 @@ private:
       return;
     }
     if (header.kind == FrameKind::ModelPart && ++parts_ > limits::model_parts_in_flight)
-      return lost(); // they would pile up in memory
+      return lost(); // The parts would pile up in memory.
     if (header.kind == FrameKind::StageRows && end_ == LinkEnd::node &&
         ++pieces_ > limits::stage_pieces_in_flight)
       return lost();
@@ -139,7 +139,7 @@ private:
       lost();
   }
 
-  /// For a value more that the owner has not taken.
+  /// Whether there is room for one more value that the owner has not taken.
   bool has_room(std::uint32_t bytes) {
     waiting_.push_back(bytes);
     waiting_bytes_ += bytes;
@@ -167,11 +167,11 @@ private:
   caf::actor owner_;
   LinkEnd end_;                       ///< The end at which this link is.
   std::optional<FrameHeader> header_; ///< Header of the frame whose content comes next.
-  bool introduced_ = false;           ///< A first frame was what it should be.
+  bool introduced_ = false;           ///< Whether a first frame was what it should be.
   int parts_ = 0;                     ///< Parts of files that the owner has still to take.
   int pieces_ = 0;                    ///< Pieces of passes that the owner has still to answer.
   std::deque<std::uint32_t>
-      waiting_; ///< At a node: frame sizes of values that the owner has still to take.
+      waiting_; ///< Frame sizes of values that the owner has still to take; used at a node.
   std::size_t waiting_bytes_ = 0; ///< Sum of these sizes.
 };
 
@@ -203,7 +203,7 @@ caf::message_handler FrameLink::handlers() {
   };
 }
 
-/// A broker's connection.
+/// The pipe of a broker's connection.
 class Connection final : public Pipe {
 public:
   Connection(broker* self, connection_handle handle,
@@ -223,7 +223,7 @@ public:
 private:
   broker* self_;
   connection_handle handle_;
-  std::shared_ptr<const std::string> distrust_; ///< Filled in by TLS once it is known.
+  std::shared_ptr<const std::string> distrust_; ///< TLS fills it in once the reason is known.
 };
 
 caf::behavior behavior_of(const std::shared_ptr<Link>& link) {
@@ -259,8 +259,8 @@ caf::behavior accepted(broker* self, connection_handle connection, const caf::ac
       make_link(self, std::make_unique<Connection>(self, connection), session, LinkEnd::node));
 }
 
-/// Says why it is not served. What it says is read until it goes, or else the refusal may not
-/// arrive. place: one of few.
+/// Tells the peer why it is not served. The peer's bytes are read until it goes, or the refusal
+/// might not arrive. place: one of few.
 caf::behavior turned_away(broker* self, connection_handle connection,
                           const std::shared_ptr<const void>& place) {
   append_refusal(
@@ -281,7 +281,7 @@ caf::behavior door(broker* self, int socket, bool tls, const std::function<caf::
     self->add_doorman(listening_with_tls(self->system(), socket));
   else
     self->add_doorman(socket);
-  const auto outside = std::make_shared<const char>(); // as many hold it as are being turned away
+  const auto outside = std::make_shared<const char>(); // Each one turned away holds it.
   return {[self, welcome, outside](const caf::io::new_connection_msg& news) {
             if (const caf::actor session = welcome())
               self->fork(accepted, news.handle, session);

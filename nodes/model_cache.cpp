@@ -21,17 +21,17 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* arriving = "/arriving/"; ///< A folder for each model that is not whole yet.
-constexpr const char* whole = "/models/";      ///< And for each that is.
-constexpr const char* promise = "promise";     ///< Of an arriving one: bytes that it will take.
+constexpr const char* arriving = "/arriving/"; ///< Has the folders of models that are not whole.
+constexpr const char* whole = "/models/";      ///< Has a folder for each whole model.
+constexpr const char* promise = "promise";     ///< File with an arriving model's bytes.
 
-/// Bytes of all files of models below a folder.
+/// Returns the bytes of all files of models below a folder.
 std::uint64_t bytes_in(const std::string& folder) {
   std::uint64_t bytes = 0;
   std::error_code failed;
   for (fs::recursive_directory_iterator entry(folder, failed), end; !failed && entry != end;
        entry.increment(failed)) {
-    std::error_code gone; // somebody may be at it
+    std::error_code gone; // Somebody may be changing the folder.
     if (entry->is_regular_file(gone) && entry->path().filename() != promise)
       if (const auto size = entry->file_size(gone); !gone)
         bytes += size;
@@ -39,12 +39,12 @@ std::uint64_t bytes_in(const std::string& folder) {
   return bytes;
 }
 
-/// Takes the lock of a folder whose model is arriving; empty where somebody has it. The caller
-/// holds the cache's lock, so that nobody who only looks is taken for somebody who has it.
+/// Takes the lock of a folder whose model is arriving; empty if somebody has it. The caller holds
+/// the cache's lock, so that a look at a folder's lock is not taken for somebody's sending.
 FileHandle lock(const std::string& folder) {
   FileHandle file(::open((folder + "/" + promise).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   struct stat status {};
-  // One without a name went with the folder that it locked.
+  // A file without a name was removed together with the folder that it locked.
   if (!file || ::flock(file.number(), LOCK_EX | LOCK_NB) != 0 ||
       ::fstat(file.number(), &status) != 0 || status.st_nlink == 0)
     return FileHandle();
@@ -56,14 +56,14 @@ tl::unexpected<Error> cannot_write() {
               "look after its --model-cache");
 }
 
-/// Told to those who admit others meanwhile.
+/// Writes the bytes that the model will take, for those who admit others meanwhile.
 Result<void> write_promise(const FileHandle& to, std::uint64_t bytes) {
   if (::pwrite(to.number(), &bytes, sizeof bytes, 0) == ssize_t(sizeof bytes))
     return {};
   return cannot_write();
 }
 
-/// 0: none, for nobody sends this one.
+/// Returns the bytes promised to an arriving model; 0 if nobody is sending it.
 std::uint64_t read_promise(const std::string& folder) {
   if (lock(folder))
     return 0;
@@ -73,7 +73,7 @@ std::uint64_t read_promise(const std::string& folder) {
   return file && ::pread(file.number(), &bytes, sizeof bytes, 0) == size ? bytes : 0;
 }
 
-/// A peer has said all of it, and its names become paths here.
+/// Checks a peer's announcement, whose names become paths here, and returns the bytes of all files.
 std::uint64_t check(const messages::SendModel& what) {
   check_peer(models::Digest::is_hex(what.identity), "a model has no such name");
   check_peer(!what.files.empty() && what.files.size() <= limits::model_files_max,
@@ -136,7 +136,7 @@ Result<std::unique_ptr<ArrivingModel>> ModelCache::begin(const messages::SendMod
   });
 }
 
-/// What somebody was promised before is void.
+/// A promise that was made to this model before is void.
 Result<std::unique_ptr<ArrivingModel>>
 ModelCache::take_folder(const messages::SendModel& what) const {
   const FileHandle alone = lock_cache(folder_);
@@ -154,7 +154,8 @@ ModelCache::take_folder(const messages::SendModel& what) const {
   });
 }
 
-/// bytes: of all files of a model. own: its folder, with what is there of them already.
+/// Makes room for a model. bytes: of all its files. own: its folder, with the part that has arrived
+/// already.
 Result<void> ModelCache::make_room(std::uint64_t bytes, const std::string& own) const {
   const std::uint64_t wanted = bytes - std::min(bytes, bytes_in(own));
   const auto promised = [&] { return promised_bytes(own); };
@@ -183,7 +184,7 @@ Result<void> ModelCache::make_room(std::uint64_t bytes, const std::string& own) 
   return {};
 }
 
-/// What models that are arriving will take besides what is there of them.
+/// Returns the bytes that arriving models will still take.
 std::uint64_t ModelCache::promised_bytes(const std::string& but_to) const {
   std::uint64_t bytes = 0;
   std::error_code failed;
@@ -198,7 +199,7 @@ std::uint64_t ModelCache::promised_bytes(const std::string& but_to) const {
   return bytes;
 }
 
-/// What nobody is sending.
+/// Removes arriving models that nobody is sending.
 void ModelCache::drop_abandoned() const {
   std::error_code failed;
   for (fs::directory_iterator entry(folder_ + arriving, failed), end; !failed && entry != end;

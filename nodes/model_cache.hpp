@@ -26,16 +26,17 @@ private:
   int number_;
 };
 
-/// A model that is arriving. What is there stays when the connection is cut, and whoever sends the
-/// same files goes on behind it. Threads: one.
+/// A model that is arriving. The parts that have arrived stay when the connection is cut, and
+/// whoever sends the same files goes on behind them. Threads: one.
 class ArrivingModel {
 public:
-  /// Bytes that are there of each file.
+  /// Returns how many bytes of each file have arrived.
   const std::vector<std::uint64_t>& present() const { return present_; }
-  /// True: this was the last part, and the model is in the cache. Throws std::invalid_argument at
-  /// what cannot be. Errors: a full disk; a file, or all of them, that are not what was announced.
+  /// Takes a part. True: this was the last one, and the model is in the cache. Throws
+  /// std::invalid_argument at a part that cannot follow. Errors: a full disk; one file, or the
+  /// model, is not what was announced.
   Result<bool> take(const messages::ModelPart& part);
-  /// The same without a part, for what was there already.
+  /// Does the same without a part, for files that had arrived before.
   Result<bool> settle();
 
 private:
@@ -56,27 +57,27 @@ private:
   messages::SendModel what_;
   FileHandle lock_;
   std::vector<std::uint64_t> present_;
-  std::size_t current_ = 0; ///< The file that is being written.
+  std::size_t current_ = 0; ///< Index of the file that is being written.
   FileHandle to_;
-  models::Digest digest_; ///< Digest of the bytes of it that are there.
+  models::Digest digest_; ///< Digest of the bytes of that file that have arrived.
 };
 
-/// What a model that is admitted may still take is promised to it: the folder of an arriving model
-/// has a file that says how much, and is locked as long as somebody sends it, whatever ends that.
-/// Threads: any. Several nodes may have one folder.
+/// The models that engines have sent. Each admitted model is promised the bytes that it may still
+/// take: the folder of an arriving model has a file that says how much, and is locked as long as
+/// somebody sends it, however that ends. Threads: any. Several nodes may share a folder.
 class ModelCache {
 public:
-  /// Makes the folder. bytes_max: of all files in it.
+  /// Makes the folder. bytes_max: limit for all files in it.
   static Result<std::shared_ptr<ModelCache>> open(const std::string& folder,
                                                   std::uint64_t bytes_max);
 
-  /// The folder of a model, which is there as a whole; none: it is not.
+  /// Returns the folder of a whole model; none if it is not there.
   std::optional<std::string> find(const std::string& identity) const;
-  /// Begins to take a model, or goes on where it was cut off. It takes the time to read what is
-  /// there. Throws std::invalid_argument at what cannot be. Errors: no room for it; somebody else
-  /// is sending it (overloaded).
+  /// Begins to take a model, or goes on where it was cut off. Reads what has arrived before, which
+  /// takes time. Throws std::invalid_argument at an announcement that cannot be. Errors: no room
+  /// for it; somebody else is sending it (overloaded).
   Result<std::unique_ptr<ArrivingModel>> begin(const messages::SendModel& what);
-  /// It turned out to be damaged.
+  /// Removes a model that turned out to be damaged.
   void drop(const std::string& identity);
 
   std::uint64_t kept_bytes() const;
@@ -94,11 +95,11 @@ private:
   std::uint64_t bytes_max_;
 };
 
-/// For who admits a model to a cache, or changes what is there of it: nobody else does meanwhile.
+/// Takes the cache's lock, under which models are admitted and files are moved: nobody else does
+/// either meanwhile.
 FileHandle lock_cache(const std::string& cache);
 
-/// Returns the folder where models are kept unless somebody says otherwise: paceline/models in the
-/// user's cache.
+/// Returns the folder where models are kept by default: paceline/models in the user's cache.
 std::string default_model_cache();
 
 } // namespace paceline::nodes

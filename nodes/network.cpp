@@ -25,7 +25,7 @@ bool with_tls(const NodeTls& tls) {
   return !tls.certificate.empty();
 }
 
-/// The first addresses that the host has.
+/// Returns the first addresses of the host.
 Result<tcp::resolver::results_type> resolve(asio::io_context& io, const Endpoint& endpoint) {
   if (auto here = base::localhost(endpoint.host, endpoint.port))
     return *here;

@@ -49,11 +49,12 @@ Result<void> Node::load(const NodeOptions& options) {
       parts_->offers.push_back(std::move(*offer));
     }
   }
-  parts_->loading.progress = nullptr; // engines' models are loaded on other threads
+  parts_->loading.progress = nullptr; // Engines' models are loaded on other threads.
   return find_targets(options).and_then([&] { return open_cache(options); });
 }
 
-/// What they are called by content; weights wait until an engine asks.
+/// Finds the targets' identities, which are digests of their content; weights wait until an engine
+/// asks.
 Result<void> Node::find_targets(const NodeOptions& options) {
   for (const std::string& name : options.targets) {
     if (models::is_scripted(name))
@@ -79,7 +80,7 @@ Result<void> Node::open_cache(const NodeOptions& options) {
       .map([&](auto cache) { parts_->cache = std::move(cache); });
 }
 
-/// A socket that nobody has accepted from yet.
+/// Opens the socket, from which nothing is accepted yet.
 Result<void> Node::listen(const NodeOptions& options) {
   const auto listening = listen_at(options.listen, options.tls);
   if (!listening)

@@ -1,4 +1,4 @@
-// A machine that offers its devices to engines on others.
+// A machine that offers its devices to engines on other machines.
 #pragma once
 
 #include "actors/system/runtime.hpp"
@@ -15,20 +15,20 @@ struct NodeOptions {
   Endpoint listen{"127.0.0.1", 0}; ///< Port 0: one that is free.
   NodeTls tls;                     ///< Needed for all but loopback.
   std::vector<std::string> devices{"cpu"};
-  std::vector<std::string> models{"demo"}; ///< Drafts, each on each device.
-  /// Targets of which engines may have layers here; they are loaded when an engine asks.
+  std::vector<std::string> models{"demo"}; ///< Drafts, each loaded on each device.
+  /// Targets whose layers engines may have here; they are loaded when an engine asks.
   std::vector<std::string> targets{"demo"};
-  EngineOptions loading;                                ///< Formats, and what is said, and to whom.
+  EngineOptions loading;                                ///< Formats, progress and log.
   std::size_t kv_memory_bytes = std::size_t(256) << 20; ///< KV memory of each engine.
-  /// Of the files of models that engines may send, on disk and, at most, in memory; 0: none.
+  /// Bytes that models sent by engines may take on disk and, at most, in memory; 0: none is taken.
   std::uint64_t accept_models_bytes = 0;
   std::string model_cache; ///< Folder in which they are kept; empty: default_model_cache.
   /// How far the node's clock is ahead in traces; tests set this.
   base::Duration clock_ahead{};
 };
 
-/// Drafts for engines that connect, and has layers of their targets, as long as it lives. Threads:
-/// any.
+/// A node, which drafts for engines that connect and has layers of their targets, as long as it
+/// lives. Threads: any.
 class Node {
 public:
   /// Loads every draft, then listens.

@@ -13,12 +13,13 @@ constexpr const char* was_lost = "the connection was lost";
 NodeConnection::NodeConnection(caf::scheduled_actor* self, std::chrono::milliseconds heartbeat,
                                std::shared_ptr<base::Trace> trace)
     : self_(self), heartbeat_(heartbeat), trace_(std::move(trace)), traced_(trace_, {}) {
-  self_->set_default_handler(caf::drop); // a node may send any value
+  self_->set_default_handler(caf::drop); // A node may send any value.
   self_->set_exit_handler([this](const caf::exit_msg& ended) {
     if (ended.reason != caf::exit_reason::remote_link_unreachable)
       return self_->quit(ended.reason);
     ended_ = ended.source;
-    // Behind what it said before. One without a source never became a link.
+    // This comes behind the values that the link told before. An end without a source is of a
+    // connection that never became a link.
     if (!ended.source || (link_ && ended.source == link_.address()))
       caf::unsafe_send_as(self_, caf::actor_cast<caf::actor>(self_),
                           Connected{nullptr, {ErrorCode::unavailable, was_lost, ""}});
@@ -47,7 +48,8 @@ bool NodeConnection::drop() {
   return link != nullptr;
 }
 
-/// Found within a heartbeat, by quarters.
+/// Whether the node has not answered. Asking each quarter of a heartbeat finds that within a
+/// heartbeat.
 bool NodeConnection::is_silent(base::Duration grace) const {
   return now() - heard_ > heartbeat_ * 3 / 4 + grace;
 }

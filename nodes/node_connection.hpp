@@ -1,4 +1,4 @@
-// An engine's connection to a node, for the actor that stands for what is there.
+// An engine's connection to a node, for the actor that stands for the node's draft or stage.
 #pragma once
 
 #include "messages/interfaces.hpp"
@@ -14,26 +14,27 @@
 
 namespace paceline::nodes {
 
-/// Where something is: a node's device.
+/// A device of a node, and how to reach it.
 struct NodePlace {
-  std::string name;  ///< For messages: "node://127.0.0.1:7000/cpu:0"
-  Connector connect; ///< What is wanted there goes over the connection.
+  std::string name;  ///< Name for messages, such as "node://127.0.0.1:7000/cpu:0".
+  Connector connect; ///< Connects; the first message says what is wanted there.
 };
 
 /// Dials for an actor, which is told Connected when there is a connection and when it is lost, and
-/// watches over it: who does not answer for a heartbeat is gone. It reads the node's clock, where a
-/// trace is kept. The actor dies with whoever it is linked to, but not with the connection.
-/// Threads: the actor's.
+/// watches over the connection: a node that does not answer for a heartbeat is gone. It reads the
+/// node's clock if a trace is kept. The actor dies with an actor that it is linked to, but not with
+/// the connection. Threads: the actor's.
 class NodeConnection {
 public:
-  /// self: outlives this; its exit handler is taken. heartbeat: of silence at most.
+  /// self: outlives this; its exit handler is taken. heartbeat: longest silence.
   NodeConnection(caf::scheduled_actor* self, std::chrono::milliseconds heartbeat,
                  std::shared_ptr<base::Trace> trace);
   NodeConnection(const NodeConnection&) = delete;
   NodeConnection& operator=(const NodeConnection&) = delete;
 
   void dial(const NodePlace& place);
-  /// It has been told: why there is none, or none; then it says `hello` over it.
+  /// Takes a Connected. Returns why there is no connection; if there is one, says `hello` over it
+  /// and returns none.
   template <class Hello>
   std::optional<std::string> begin(const messages::Connected& how, const NodePlace& place,
                                    const Hello& hello) {
@@ -43,27 +44,28 @@ public:
     read_clock();
     return std::nullopt;
   }
-  /// Ends it. False: there is none.
+  /// Ends the connection. False: there is none.
   bool drop();
 
   explicit operator bool() const { return link_ != nullptr; }
-  /// Whether what the actor handles now came over it: not over one that was given up.
+  /// Whether the value that the actor handles now came over this connection, and not over one that
+  /// was given up.
   bool is_sender() const { return link_ && self_->current_sender() == link_; }
   template <class Value>
   void say(Value&& value) {
     caf::unsafe_send_as(self_, link_, std::forward<Value>(value));
   }
 
-  /// The node is there.
+  /// Notes that the node has answered.
   void hear() { heard_ = now(); }
-  /// grace: what it may take longer.
+  /// grace: how much longer it may take.
   bool is_silent(base::Duration grace = {}) const;
-  /// The pause after which the node is asked again.
+  /// Returns the pause after which the node is asked again.
   base::Duration pause() const { return heartbeat_ / 4; }
-  /// Asks whether it is there, and what its clock shows.
+  /// Asks whether the node is alive, and what its clock shows.
   void ask();
   void read_clock();
-  /// Throw std::invalid_argument at what a node cannot have said.
+  /// These throw std::invalid_argument at values that a node cannot have sent.
   void take(const messages::ClockRead& answer);
   void take(const messages::NodeSpans& news) { traced_.take(news, now()); }
 
@@ -74,9 +76,9 @@ private:
   caf::scheduled_actor* self_;
   std::chrono::milliseconds heartbeat_;
   std::shared_ptr<base::Trace> trace_;
-  messages::LinkActor link_; ///< Null: there is none.
-  caf::actor_addr ended_;    ///< The last link that has ended, perhaps before it was told of.
-  NodeTrace traced_;         ///< Of where it leads, or led last.
+  messages::LinkActor link_; ///< Null: there is no connection.
+  caf::actor_addr ended_;    ///< The last link that ended, perhaps before the actor knew it.
+  NodeTrace traced_;         ///< Trace of the node that it leads to, or led to last.
   base::TimePoint heard_;
 };
 

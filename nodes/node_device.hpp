@@ -1,4 +1,4 @@
-// A device of a node's, as this machine sees it.
+// A device of a node, as this machine sees it.
 #pragma once
 
 #include "gpu/device.hpp"
@@ -9,11 +9,11 @@
 
 namespace paceline::nodes {
 
-/// What it allocates is memory of this host, for rows that cross. Weights, pages and lanes are
-/// there, where RemoteStage has them from: `pack`, `upload` and `open_lane` fail.
+/// A device of a node. It allocates memory of this host, for rows that cross. Weights, pages and
+/// lanes are on the node and used through RemoteStage: `pack`, `upload` and `open_lane` fail.
 class StageDevice final : public gpu::Device {
 public:
-  /// host: of this machine.
+  /// host: a device of this machine.
   StageDevice(std::string name, NodeAddress address, std::shared_ptr<gpu::Device> host)
       : name_(std::move(name)), address_(std::move(address)), host_(std::move(host)) {}
 
@@ -21,7 +21,7 @@ public:
 
   const std::string& name() const override { return name_; }
   const std::string& kernel() const override { return kernel_; }
-  /// Nothing: the node says what it gives an engine.
+  /// Returns nothing: the node says how much it gives an engine.
   gpu::DeviceMemory memory() const override { return {}; }
   bool elsewhere() const override { return true; }
   Result<std::shared_ptr<gpu::Buffer>> allocate(std::size_t bytes) override {

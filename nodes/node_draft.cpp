@@ -28,9 +28,9 @@ public:
               const actors::LoadedModel& target) const override {
     const auto bytes = std::max<std::size_t>(target.info({}).weight_bytes, 1);
     policy.prior_cost_ratio = std::clamp(double(info_.weight_bytes) / double(bytes), 0.005, 1.0);
-    policy.fork_rows = std::min(policy.fork_rows, limits::node_forks_max); // more do not cross
+    policy.fork_rows = std::min(policy.fork_rows, limits::node_forks_max); // No more of them cross.
   }
-  /// When it is there is the network's to say.
+  /// Windows may come at any time over the network, so runs do not repeat.
   bool repeats() const override { return false; }
   std::vector<std::string> names() const override { return {actors::model_draft_name}; }
   std::optional<ModelInfo> info() const override { return info_; }
@@ -51,7 +51,7 @@ private:
   ModelInfo info_;
 };
 
-/// What a node cannot draft with.
+/// Refuses drafts that a node cannot run.
 Result<void> check_kind(const EngineOptions& o, const std::string& name) {
   if (o.virtual_time)
     return fail(ErrorCode::invalid_argument,
@@ -73,10 +73,10 @@ Result<void> check_kind(const EngineOptions& o, const std::string& name) {
 struct Files {
   std::string location;
   std::string identity;
-  int vocabulary = 0; ///< The target's, which is the draft's as well.
+  int vocabulary = 0; ///< The vocabulary of target and draft, which is the same.
 };
 
-/// What the draft's files here say.
+/// Reads the draft's files on this machine.
 Result<Files> read_files(const actors::LoadedModel& target, const std::string& name) {
   const auto source = models::open_checkpoint(name, "draft");
   if (!source)

@@ -13,7 +13,8 @@ namespace paceline::nodes {
 
 namespace {
 
-/// An engine says so, whoever that is. Whether the model has such layers is for its loader to say.
+/// Checks layers that an engine asks for, which is not trusted. Whether the model has such layers
+/// is checked by its loader.
 Result<void> check(const messages::StageLayers& layers) {
   const auto format = [](WeightFormat f) { return f <= WeightFormat::mxint8 && gpu::is_mx(f); };
   if (layers.max_positions < 1 || layers.first < 0 || layers.count < 1 || int(layers.dtype) < 0 ||
@@ -96,7 +97,7 @@ Result<NodeParts::OfferRef> NodeParts::load(const std::string& name,
   if (!identity)
     return tl::unexpected(identity.error());
   ModelInfo info = model->info(name);
-  info.device = device; // by this name an engine asks for it
+  info.device = device; // An engine asks for it by this name.
   return std::make_shared<const Offer>(
       Offer{std::move(*model), std::move(info), std::move(*identity)});
 }
@@ -138,7 +139,7 @@ Result<NodeParts::LoadPlace> NodeParts::take_load_place(const Wanted& wanted) {
       return same;
   std::erase_if(kept_, gone);
   const auto full = [&] { return kept_.size() + loads_.size() >= limits::loads_max; };
-  if (full() && newest_.use_count() == 1) { // it was kept for an engine that has not come
+  if (full() && newest_.use_count() == 1) { // It was kept for an engine that has not come.
     newest_ = nullptr;
     std::erase_if(kept_, gone);
   }
@@ -161,11 +162,11 @@ Result<void> NodeParts::load_kept(const Wanted& wanted, LoadPlace place) {
   auto offer = wanted.layers ? load_layers(*location, wanted) : load(*location, device_of(wanted));
   if (!offer) {
     if (offer.error().code == ErrorCode::corrupt && cache)
-      cache->drop(wanted.identity); // it may be sent again
+      cache->drop(wanted.identity); // The model may be sent again.
     return tl::unexpected(offer.error());
   }
   const std::lock_guard lock(mutex_);
-  place = nullptr; // what was loaded has it now
+  place = nullptr; // The loaded model now has the place.
   kept_.emplace_back(*offer);
   newest_ = std::move(*offer);
   return {};

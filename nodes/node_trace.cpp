@@ -11,7 +11,7 @@ using namespace messages;
 
 namespace {
 
-/// Far from where sums overflow.
+/// Whether the time is far from where sums overflow.
 bool possible(base::TimePoint time) {
   constexpr auto most = base::Duration(std::int64_t(1) << 60).count(); // 36 years
   return std::abs(time.time_since_epoch().count() / 2) < most / 2;
@@ -35,7 +35,7 @@ void NodeTrace::take(const ClockRead& answer, base::TimePoint now) {
 
 void NodeTrace::take(const NodeSpans& news, base::TimePoint now) {
   const auto clock = clock_.estimate(now);
-  if (!clock) // nobody has asked, or it has not answered
+  if (!clock) // Nobody has asked, or the node has not answered.
     return;
   for (const NodeSpan& span : news.spans) {
     check_peer(possible(span.begin) && possible(base::TimePoint(span.length)),

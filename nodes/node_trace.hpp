@@ -1,4 +1,4 @@
-// What the engine's trace shows of a node.
+// The part of an engine's trace that shows a node.
 #pragma once
 
 #include "base/remote_clock.hpp"
@@ -12,15 +12,15 @@
 namespace paceline::nodes {
 
 /// The trace of one connection: asks what the node's clock shows, and writes down by this machine's
-/// clock what the node's lanes did. Throws std::invalid_argument at what a node cannot have said.
-/// Threads: one at a time.
+/// clock the spans of the node's lanes. Throws std::invalid_argument at values that a node cannot
+/// have sent. Threads: one at a time.
 class NodeTrace {
 public:
-  /// trace: null: none is kept, and the node is asked for nothing. node: its name there.
+  /// trace: null: none is kept, and the node is asked for nothing. node: its name in the trace.
   NodeTrace(std::shared_ptr<base::Trace> trace, std::string node)
       : trace_(std::move(trace)), node_(std::move(node)) {}
 
-  /// It is to be asked now (messages::ReadClock): nobody waits for an answer.
+  /// Whether the node is to be asked now (messages::ReadClock): nobody waits for an answer.
   bool asks(base::TimePoint now);
   void take(const messages::ClockRead& answer, base::TimePoint now);
   void take(const messages::NodeSpans& news, base::TimePoint now);

@@ -5,7 +5,7 @@
 
 namespace paceline::nodes {
 
-/// Devices that paceline node offers, over sockets of this machine.
+/// Devices that paceline node offers, reached over sockets of this machine.
 class Nodes final : public actors::OtherMachines {
 public:
   Result<void> check(const EngineOptions& options) const override;

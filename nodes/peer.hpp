@@ -1,4 +1,4 @@
-// What another machine says is not to be believed.
+// Checks of what another machine says, which is not to be believed.
 #pragma once
 
 #include <algorithm>
@@ -7,15 +7,15 @@
 
 namespace paceline::nodes {
 
-/// Throws std::invalid_argument, of which the actor dies that was told it, unless it asks whether
-/// to `believe`.
+/// Throws std::invalid_argument unless `holds`. The actor that was told dies of it, unless it calls
+/// `believe`.
 inline void check_peer(bool holds, const char* otherwise) {
   if (!holds)
     throw std::invalid_argument(std::string("what was said cannot be: ") + otherwise);
 }
 
-/// Has `take` take what another machine says; where that cannot be, as `check_peer` found, the
-/// machine is given up: `give_up(why)`.
+/// Calls `take`, which takes a value of another machine. If that value is invalid, as `check_peer`
+/// found, the machine is given up: `give_up(why)`.
 template <class Take, class GiveUp>
 void believe(const Take& take, const GiveUp& give_up) {
   try {
@@ -25,7 +25,7 @@ void believe(const Take& take, const GiveUp& give_up) {
   }
 }
 
-/// A text of its for people: short, and on one line.
+/// Returns a peer's text for people, short and on one line.
 inline std::string one_line(std::string text) {
   text.resize(std::min<std::size_t>(text.size(), 300));
   std::ranges::replace_if(

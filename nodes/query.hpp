@@ -1,4 +1,5 @@
-// What an engine asks of a node before anything is drafted, from a thread that waits for it.
+// A question of an engine to a node before anything is drafted, from a thread that waits for the
+// answer.
 #pragma once
 
 #include "actors/system/runtime.hpp"
@@ -16,7 +17,7 @@
 
 namespace paceline::nodes {
 
-/// Tells the thread that waits how far a query is. Threads: any.
+/// Tells the waiting thread how far a query is. Threads: any.
 using Progress = std::function<void(double)>;
 
 template <class Answer>
@@ -27,14 +28,14 @@ public:
     done_ = done;
     news_.notify_all();
   }
-  /// The first one counts.
+  /// Sets the result; only the first call counts.
   void set(Result<Answer> answer) {
     const std::lock_guard lock(mutex_);
     if (!answer_)
       answer_ = std::move(answer);
     news_.notify_all();
   }
-  /// progress: told on this thread how far it is; may be empty.
+  /// Waits for the result. progress: called on this thread with how far the query is; may be empty.
   Result<Answer> wait(const Progress& progress) {
     std::unique_lock lock(mutex_);
     for (double told = 0; !answer_;) {
@@ -58,7 +59,7 @@ private:
   std::optional<Result<Answer>> answer_;
 };
 
-/// One query, while it lasts. Threads: its actor's.
+/// One query while it is under way. Threads: its actor's.
 template <class Answer>
 class NodeQuery {
 public:
@@ -68,10 +69,10 @@ public:
 
   void begin(SocketDescriptor socket, const NodeTls& tls, const std::string& host) {
     link_ = open_link(self_->system(), socket, tls, host, self_);
-    self_->set_default_handler(caf::drop); // what nobody expects ends the link, too
+    self_->set_default_handler(caf::drop); // A value that nobody expects ends the link, too.
     self_->set_exit_handler([this](const caf::exit_msg&) {
       closed_ = true;
-      self_->send(self_, messages::Wake{}); // behind what it said before
+      self_->send(self_, messages::Wake{}); // Earlier values come first.
     });
     hear();
     self_->delayed_send(self_, pause, messages::Wake{});
@@ -86,7 +87,8 @@ public:
     self_->quit(caf::exit_reason::user_shutdown);
   }
   void hear() { heard_ = std::chrono::steady_clock::now(); }
-  /// A node that is at it, loading a model perhaps, answers pings all the same.
+  /// Asks whether the node is alive: a node that is busy, loading a model for example, answers
+  /// pings all the same.
   void look_after() {
     if (closed_)
       return end(silent(" closed the connection"));
@@ -113,8 +115,9 @@ private:
   std::chrono::steady_clock::time_point heard_;
 };
 
-/// Connects, and gives what the query ends with. begin: says the first words, and gives what to do
-/// with the node's; a refusal that it does not take ends the query. From a thread that may wait.
+/// Connects, and returns the result of the query. begin: says the first words, and returns the
+/// handler of the node's; a refusal that it does not take ends the query. To be called from a
+/// thread that may wait.
 template <class Answer, class Begin>
 Result<Answer> query(caf::actor_system& system, const NodeAddress& address, const NodeTls& tls,
                      const Begin& begin, const Progress& progress = {}) {
@@ -122,7 +125,8 @@ Result<Answer> query(caf::actor_system& system, const NodeAddress& address, cons
   if (!socket)
     return tl::unexpected(socket.error());
   const auto result = std::make_shared<QueryResult<Answer>>();
-  // With an argument: CAF 0.17 dereferences a null tuple of arguments where there is none.
+  // The argument is there because CAF 0.17 dereferences a null tuple of arguments for a function
+  // without any.
   const auto asker = [&, result](caf::event_based_actor* self, caf::unit_t) -> caf::behavior {
     const auto state = std::make_shared<NodeQuery<Answer>>(self, address.endpoint.text(), result);
     state->begin(*socket, tls, address.endpoint.host);

@@ -17,11 +17,11 @@ Receiver::Handle::behavior_type Receiver::make_behavior() {
 }
 
 void Receiver::refuse(const Error& why) {
-  arrival_ = nullptr; // somebody else may try
+  arrival_ = nullptr; // Another engine may now try.
   tell(self_, link_, Refused{why, false});
 }
 
-/// What is there has to be read, which takes its time.
+/// Begins to take a model. The files that have arrived before have to be read, which takes time.
 void Receiver::begin() {
   if (cache_->find(what_.identity))
     return tell(self_, link_, ModelStored{});
@@ -41,7 +41,7 @@ void Receiver::begin() {
 
 void Receiver::take(const ModelPart& part) {
   if (!arrival_)
-    return; // some are under way still when it is refused
+    return; // Parts are still under way when the model is refused.
   const auto whole = arrival_->take(part);
   if (!whole)
     return refuse(whole.error());

@@ -1,5 +1,5 @@
-// The actor of a node that takes a model's files from an engine, on a thread of its own: disks
-// wait.
+// The actor of a node that takes a model's files from an engine. It has a thread of its own,
+// because disks block.
 #pragma once
 
 #include "messages/interfaces.hpp"
@@ -9,8 +9,8 @@
 
 namespace paceline::nodes {
 
-/// Tells the link what the engine is to know; whatever cannot be ends it, and with it the
-/// connection.
+/// Receives one model, and tells the link the engine's answers; an invalid value ends it, and with
+/// it the connection.
 class Receiver {
 public:
   using Handle = messages::ReceiverActor;
@@ -29,7 +29,7 @@ private:
   std::shared_ptr<ModelCache> cache_;
   messages::SendModel what_;
   messages::LinkActor link_;
-  std::unique_ptr<ArrivingModel> arrival_; ///< Null: nothing is wanted, or not yet, or no more.
+  std::unique_ptr<ArrivingModel> arrival_; ///< Null: no model is arriving.
 };
 
 } // namespace paceline::nodes

@@ -19,7 +19,7 @@ using speculation::Frontiers;
 
 namespace {
 
-/// Says how the draft is to warp: q is what it really draws from, so may be cut before it draws.
+/// Returns how the draft is to warp: the node really draws from q, so q may be cut before it draws.
 speculation::SequenceSpec spec_for_node(const speculation::SequenceSpec& spec, int top_k) {
   speculation::SequenceSpec cut = spec;
   if (spec.needs_q() && top_k > 0)
@@ -38,8 +38,8 @@ private:
   RemoteDraftParts parts_;
 };
 
-/// The node has read so many committed tokens: it does not stand still (scheduling::DraftWatch),
-/// even where each new chain is looked at before it has a token.
+/// Notes that the node has read so many committed tokens: it does not stand still
+/// (scheduling::DraftWatch), even if each new chain is looked at before it has a token.
 void note_reading(const speculation::Frontier& at, int tokens) {
   std::atomic<int>& read = at.residency->read;
   if (read.load(std::memory_order_relaxed) < tokens)
@@ -52,7 +52,7 @@ std::shared_ptr<const actors::DraftProxy> make_proxy(RemoteDraftParts parts) {
   return std::make_shared<RemoteDraftProxy>(std::move(parts));
 }
 
-/// Lent, it outlives the actor: posts then go nowhere.
+/// The inbox that the draft lends. It outlives the actor: posts then go nowhere.
 class RemoteDraft::Inbox final : public speculation::DraftInbox {
 public:
   explicit Inbox(caf::actor_addr draft) : draft_(std::move(draft)) {}
@@ -106,7 +106,7 @@ RemoteDraftActor::behavior_type RemoteDraft::make_behavior() {
       [this](const DraftOpened&) {
         open_ = true;
         node_.hear();
-        node_.read_clock(); // nothing else is in its way now
+        node_.read_clock(); // The wire is idle now, so the answer comes undelayed.
         if (parts_.gone->exchange(false))
           parts_.telemetry->log.write(LogLevel::info, parts_.name + " drafts again");
       },
@@ -122,7 +122,7 @@ RemoteDraftActor::behavior_type RemoteDraft::make_behavior() {
   };
 }
 
-/// Ends; the supervisor tries again.
+/// Ends the actor; the supervisor tries again.
 void RemoteDraft::gone(std::string why) {
   why = one_line(std::move(why));
   if (!parts_.gone->exchange(true))
@@ -158,7 +158,7 @@ void RemoteDraft::take(const Frontier& news) {
   }
   Sequence& s = sequences_[news.spec->id];
   if (s.at.chain && (news.residency->epoch < s.at.residency->epoch || news.epoch < s.at.epoch))
-    return; // older news than what is known
+    return; // This news is older than what is known.
   if (s.at.residency != news.residency)
     s.sent = s.read = 0;
   turn_over(s, news.chain);
@@ -167,7 +167,7 @@ void RemoteDraft::take(const Frontier& news) {
   ask(s);
 }
 
-/// Nobody looks at forks of a chain any more that nothing goes on from.
+/// Turns the sequence over to another chain, and drops forks of a chain that nothing goes on from.
 void RemoteDraft::turn_over(Sequence& s, const speculation::ChainRef& chain) {
   const bool goes_on = s.at.chain == chain;
   if (!goes_on) {
@@ -181,10 +181,10 @@ void RemoteDraft::turn_over(Sequence& s, const speculation::ChainRef& chain) {
   });
   const auto itself = [&](const Fork& fork) { return fork.chain == chain; };
   if (is_fork(*chain) && (s.sent == 0 || std::ranges::none_of(s.forks, itself)))
-    chain->end_at(chain->drawn()); // the node does not know it
+    chain->end_at(chain->drawn()); // The node does not know this chain.
 }
 
-/// Nothing more comes for its chain and the forks of that.
+/// Ends the sequence's chain and its forks, to which nothing more comes.
 void RemoteDraft::end(const Sequence& s, const Chain* kept) {
   if (s.at.chain.get() != kept)
     s.at.chain->end_at(s.at.chain->drawn());
@@ -193,7 +193,8 @@ void RemoteDraft::end(const Sequence& s, const Chain* kept) {
       fork.chain->end_at(fork.chain->drawn());
 }
 
-/// What has to be read first is read first: a bound position is waited for.
+/// Asks the node for the next draws. If it has many tokens to read, only reading is asked for
+/// first, since a bound position is waited for.
 void RemoteDraft::ask(Sequence& s) {
   Chain& chain = *s.at.chain;
   const int length = s.at.length();
@@ -213,7 +214,7 @@ void RemoteDraft::ask(Sequence& s) {
   from.chain = s.chain;
   from.start = chain.start();
   from.window_end = chain.window_end();
-  // What is bound stays so; and whoever turns the chain over may be at it.
+  // Positions that are bound stay bound, and somebody may be turning the chain over just now.
   from.limit = std::max({chain.limit(), chain.bound(), from.window_end});
   from.reads = reads;
   from.fork = forked ? chain.attempt() : 0;
@@ -262,7 +263,7 @@ void RemoteDraft::take(const Drafted& news) {
 void RemoteDraft::take(const DraftedTokens& drafted, base::Duration step) {
   const auto found = sequences_.find(drafted.sequence);
   if (found == sequences_.end())
-    return; // nobody goes on with it
+    return; // Nobody goes on with this chain.
   Sequence& s = found->second;
   const bool goes_on = s.chain == drafted.chain;
   if (goes_on && drafted.read) {
@@ -306,7 +307,7 @@ void RemoteDraft::take_tokens(Sequence& s, const DraftedTokens& drafted, base::D
     chain.end_at(chain.drawn());
 }
 
-/// The next token of a chain. False: there is no memory for its row.
+/// Puts the next token into a chain. False: there is no memory for its row.
 bool RemoteDraft::put(const Sequence& s, Chain& chain, TokenId token,
                       const std::vector<TokenProbability>* q, const sampling::Guesses& guesses,
                       std::size_t spare) {
@@ -322,7 +323,7 @@ bool RemoteDraft::put(const Sequence& s, Chain& chain, TokenId token,
   return true;
 }
 
-/// Number by number as the node had it, so that its draw can be repeated.
+/// Makes a row with the very numbers of the node, so that its draw can be repeated.
 speculation::QRow RemoteDraft::row_of(const std::vector<TokenProbability>& said,
                                       std::size_t spare) {
   std::vector<TokenWeight> weights;
@@ -332,7 +333,7 @@ speculation::QRow RemoteDraft::row_of(const std::vector<TokenProbability>& said,
                "the node sends a row that is no distribution");
     weights.push_back({of.token, of.probability});
   }
-  constexpr double memory = 16; // rows
+  constexpr double memory = 16; // Rows that the mean remembers.
   row_bytes_ += (double(said.size() * sizeof(TokenProbability)) - row_bytes_) / memory;
   return rows_->take_normalised(weights, spare);
 }

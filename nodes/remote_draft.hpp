@@ -1,4 +1,4 @@
-// Stands where a draft's lane stands, for one that is on a node.
+// Stands for a draft that is on a node, in place of a draft's lane.
 #pragma once
 
 #include "base/telemetry.hpp"
@@ -22,17 +22,17 @@ struct RemoteDraftParts : NodePlace {
   std::shared_ptr<gpu::Device> host;     ///< Writes rows of q.
   std::size_t q_rows = 0;                ///< Most q rows lent at a time.
   std::shared_ptr<base::Telemetry> telemetry;
-  /// Said in the log once, until it is back.
+  /// True from when the log said that the draft is gone until it is back.
   std::shared_ptr<std::atomic<bool>> gone = std::make_shared<std::atomic<bool>>(false);
 };
 
 /// Binds positions and then asks the node for them, so that nothing is drawn that was not bound
-/// before; a sequence whose text the node has still to read is not bound until it has. What comes
-/// back goes into the chains. All positions that a frontier lets the draft go are asked for at
-/// once: the lookahead needs no further word, and hides the way there and back.
+/// before. A sequence whose text the node has still to read is not bound until it has read it. The
+/// tokens that come back go into the chains. All positions that a frontier lets the draft go are
+/// asked for at once: the lookahead needs no further message, and hides the way there and back.
 ///
-/// The node chooses forks, by the frontier's odds, and says of each what outcome it is for before
-/// it draws its first token: from then on all of it is bound here, and a verdict with that outcome
+/// The node chooses forks by the frontier's odds, and tells each fork's outcome before it draws the
+/// fork's first token: from then on the whole fork is bound here, and a verdict with that outcome
 /// goes on with it. Its tokens may come before or after.
 ///
 /// It ends with its connection, or when nobody answers: a lost node is a dead draft, and the
@@ -51,20 +51,20 @@ public:
 private:
   class Inbox;
   struct Fork {
-    std::uint32_t of = 0; ///< The number of the chain that it is a fork of.
+    std::uint32_t of = 0; ///< Number of the chain that it is a fork of.
     speculation::ChainRef chain;
     int end = 0; ///< One past the last position that is bound.
   };
-  /// A sequence, and what the node knows of it.
+  /// A sequence, and the node's state of it.
   struct Sequence {
     speculation::Frontier at;
-    std::vector<Fork> forks; ///< Of the chain, and itself where it is one.
-    int sent = 0;            ///< Committed tokens that the node has; 0: it has to begin.
-    int read = 0;            ///< Of these, those that it has read, or reads with the next draws.
+    std::vector<Fork> forks; ///< Forks of the chain, and the chain itself if it is one.
+    int sent = 0;            ///< Number of committed tokens that the node has; 0: it has to begin.
+    int read = 0;            ///< Number of these that it has read, or reads with the next draws.
     std::uint32_t chain = 0; ///< The chain's number.
-    bool cut = false;        ///< The chain ended here, for want of memory: what comes is dropped.
-    base::TimePoint since;   ///< The last time that something was asked for, or came.
-    int windows = 0;         ///< Windows that were asked for with forks.
+    bool cut = false;        ///< The chain ended here for lack of memory: its tokens are dropped.
+    base::TimePoint since;   ///< Last time that something was asked for, or came.
+    int windows = 0;         ///< Number of windows that were asked for with forks.
   };
 
   void take(const speculation::Frontiers& news);
@@ -93,7 +93,7 @@ private:
   std::shared_ptr<execution::SparseRows> rows_;
   std::shared_ptr<speculation::DraftInbox> inbox_;
   NodeConnection node_;
-  bool open_ = false; ///< The node drafts.
+  bool open_ = false; ///< Whether the node drafts.
   std::map<speculation::SequenceId, Sequence> sequences_;
   std::uint32_t chains_ = 0;
   messages::DraftWork work_; ///< Work to be sent.
@@ -102,14 +102,14 @@ private:
   double row_bytes_; ///< Recent mean size of a row of q that crosses.
 };
 
-/// What a supervisor starts a RemoteDraft from.
+/// Makes the proxy from which a supervisor starts a RemoteDraft.
 std::shared_ptr<const actors::DraftProxy> make_proxy(RemoteDraftParts parts);
 
-/// Parts that connect over sockets.
+/// Makes parts that connect over sockets.
 RemoteDraftParts remote_draft_parts(const NodeAddress& address, const NodeTls& tls);
 
-/// Connects, asks whether the node could draft so, and lets go. From a thread that may wait.
-/// takes_files: whether it could if it were sent the model.
+/// Connects, asks whether the node could draft so, and disconnects. To be called from a thread that
+/// may wait. takes_files: set if it could once it was sent the model.
 Result<ModelInfo> ask_node(caf::actor_system& system, const NodeAddress& address,
                            const NodeTls& tls, messages::OpenDraft hello, bool& takes_files);
 

@@ -1,4 +1,4 @@
-// Forks that a node writes: which it may, what it says of them, and what they have got.
+// Forks that a node writes: how many it may write, its announcements, and their tokens.
 #include "nodes/draft_forking.hpp"
 #include "nodes/limits.hpp"
 #include "nodes/peer.hpp"
@@ -12,7 +12,7 @@ namespace paceline::nodes {
 using namespace messages;
 using speculation::Chain;
 
-/// Guesses are many bytes, and are learned from now and then.
+/// Asks for forks, and now and then for guesses, which are many bytes and are learned from.
 void RemoteDraft::ask_forks(Sequence& s, DraftFrom& from) {
   const speculation::Forking& forking = s.at.forking;
   from.forking = forking_for_node(forking, s.at.spec->needs_q() ? row_bytes_ : 0);
@@ -20,7 +20,7 @@ void RemoteDraft::ask_forks(Sequence& s, DraftFrom& from) {
       forking.learns || (forking.rows > 0 && s.windows++ % limits::node_guesses_every == 0);
 }
 
-/// Binds the whole fork from here on, before any of its tokens is here, whatever they are.
+/// Binds the whole fork before any of its tokens is here, whatever they are.
 void RemoteDraft::open(Sequence& s, const OpenedFork& opened) const {
   Chain& chain = *s.at.chain;
   const int frontier = int(opened.attempt % (1u << speculation::limits::frontier_bits));
@@ -52,7 +52,7 @@ void RemoteDraft::take_fork(Sequence& s, std::uint32_t of, const DraftedFork& dr
     return fork.of == of && fork.chain->attempt() == drafted.attempt;
   });
   if (found == s.forks.end() || found->chain->bound() < found->end)
-    return; // nobody goes on with it, or it has ended
+    return; // Nobody goes on with it, or it has ended.
   Chain& chain = *found->chain;
   const int count = int(drafted.tokens.size());
   check_peer(chain.drawn() == chain.start() && count <= found->end - chain.start(),
@@ -60,7 +60,7 @@ void RemoteDraft::take_fork(Sequence& s, std::uint32_t of, const DraftedFork& dr
   check_peer(!s.at.spec->needs_q() || int(drafted.q.size()) == count,
              "the node sends too few rows");
   chain.spent({}, pace_);
-  const auto spare = std::size_t(s.at.chain->limit() - s.at.length()); // a window goes first
+  const auto spare = std::size_t(s.at.chain->limit() - s.at.length()); // A window goes first.
   for (std::size_t i = 0; i < drafted.tokens.size(); ++i)
     if (!put(s, chain, drafted.tokens[i], drafted.q.empty() ? nullptr : &drafted.q[i], {}, spare))
       break;

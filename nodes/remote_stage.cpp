@@ -58,7 +58,7 @@ RemoteStage::RemoteStage(Handle::pointer self, std::shared_ptr<const RemoteStage
 RemoteStageActor::behavior_type RemoteStage::make_behavior() {
   const auto give_up = [this](const std::string& why) { open_ ? lost(why) : not_there(why); };
   return {
-      [](const scheduling::Batch&) {}, // the first stage's
+      [](const scheduling::Batch&) {}, // Only the first stage gets batches.
       [this](const StagePass& on) {
         const base::Handling span(*telemetry_, name, "pass");
         enqueue(on.pass);
@@ -80,7 +80,7 @@ RemoteStageActor::behavior_type RemoteStage::make_behavior() {
           give_up(*why);
       },
       [=, this](const StageOpened& stage) {
-        believe([&] { opened(stage); }, give_up); // a reserve may be more truthful
+        believe([&] { opened(stage); }, give_up); // A reserve may send valid values.
       },
       [=](const Refused& refused) { give_up(refused.why.message); },
       [=, this](const StageDone& done) {
@@ -101,12 +101,12 @@ RemoteStageActor::behavior_type RemoteStage::make_behavior() {
 
 void RemoteStage::opened(const StageOpened& stage) {
   if (!node_.is_sender())
-    return; // of a connection that was given up
+    return; // The value came over a connection that was given up.
   check_peer(!open_ && stage.piece_rows > 0 && stage.piece_rows <= limits::stage_piece_rows_max,
              "a stage takes no such pieces");
   open_ = true;
   node_.hear();
-  node_.read_clock(); // nothing else is in its way now
+  node_.read_clock(); // The wire is idle now, so the answer comes undelayed.
   piece_rows_ = stage.piece_rows;
   if (parts_->memory->lost_at.exchange(0) != 0)
     telemetry_->log.write(LogLevel::info,
@@ -114,8 +114,8 @@ void RemoteStage::opened(const StageOpened& stage) {
   send();
 }
 
-/// The next one is asked after a pause, or the same again. What waits is told only when that has
-/// lasted.
+/// Asks the next node, or the same again, after a pause. Waiting passes fail only when this has
+/// lasted (`out_of_patience`).
 void RemoteStage::not_there(const std::string& why) {
   if (!node_.drop() && retry_at_)
     return;
@@ -130,7 +130,7 @@ void RemoteStage::not_there(const std::string& why) {
                               "asked again and again");
 }
 
-/// With what it kept of every sequence.
+/// Gives the node up. It is lost together with what it kept of every sequence.
 void RemoteStage::lost(const std::string& why) {
   const std::string what = fmt::format("{}: {}", of_loss(place().name), one_line(why));
   parts_->memory->note_loss(what);
@@ -144,7 +144,8 @@ std::size_t RemoteStage::bytes_under_way() const {
   return std::accumulate(under_way_.begin(), under_way_.end(), std::size_t(0));
 }
 
-/// What a node says waits behind the rows that are under way, of which as many may come back.
+/// Returns how long the rows under way may delay a node's answer, which waits behind them and
+/// behind as many rows that come back.
 base::Duration RemoteStage::time_of_rows() const {
   return base::from_seconds(2 * double(bytes_under_way()) / limits::wire_bytes_per_second_min);
 }
@@ -152,7 +153,7 @@ base::Duration RemoteStage::time_of_rows() const {
 void RemoteStage::look_after() {
   if (node_ && node_.is_silent(time_of_rows()))
     return open_ ? lost("it does not answer") : not_there("it does not answer");
-  if (out_of_patience()) // one that loads is there, and has nothing of the stage as yet
+  if (out_of_patience()) // A node that is still loading is there, but does not have the stage yet.
     fail_all();
   if (node_)
     return node_.ask();
@@ -168,7 +169,8 @@ bool RemoteStage::out_of_patience() const {
          now().time_since_epoch() - std::chrono::nanoseconds(since) > parts_->patience;
 }
 
-/// Not as of a lane that was closed: this one is here, and it is the node that is missing.
+/// Fails all passes that wait. The error differs from that of a closed lane: this actor is here,
+/// and the node is missing.
 void RemoteStage::fail_all() {
   const std::string why =
       why_not_.empty() ? place().name + ": it has not said that it has the stage" : why_not_;
@@ -183,8 +185,8 @@ std::string RemoteStage::row() const {
 
 // ---- passes ----
 
-/// As every stage that is not the first one; what comes next is this actor in place of a lane. A
-/// pass of a scheduler that has not heard of this one yet fails when it gets here.
+/// Enqueues a pass like any stage that is not the first one, with this actor in place of a lane. A
+/// pass of a scheduler that has not heard of this actor yet fails when it gets here.
 void RemoteStage::enqueue(std::shared_ptr<ForwardPass> pass) {
   const scheduling::Batch& batch = pass->batch;
   if (!batches_.is_due(batch.id))
@@ -196,7 +198,7 @@ void RemoteStage::enqueue(std::shared_ptr<ForwardPass> pass) {
   batches_.note(batch.id);
   auto crossing = std::make_shared<CrossingPass>(
       stage_, pass, telemetry_, Error{ErrorCode::unavailable, of_loss(place().name), ""});
-  if (batch.handles < named_by_) // its rows go on from what the stage before this one kept
+  if (batch.handles < named_by_) // Its rows go on from what the predecessor kept.
     pass->handovers[stage_.number - 1].expect([crossing = std::move(crossing)] {});
   else
     pass->handovers[stage_.number - 1].expect(
@@ -220,7 +222,8 @@ bool RemoteStage::may_send() const {
          bytes_under_way() < limits::stage_bytes_in_flight;
 }
 
-/// Sends as much as may be under way, as late as can be: what a verdict ends meanwhile is not sent.
+/// Sends as much as may be under way, as late as possible: passes that a verdict ends meanwhile are
+/// not sent.
 void RemoteStage::send() {
   while (sending_ < queue_.size() && may_send()) {
     QueuedPass& queued = queue_[sending_];
@@ -239,7 +242,8 @@ void RemoteStage::send() {
     end_first();
 }
 
-/// Cuts a pass into pieces; with nothing to send it has none, and waits only for those before it.
+/// Cuts a pass into pieces. A pass with nothing to send has none, and waits only for those before
+/// it.
 void RemoteStage::begin(QueuedPass& queued) {
   queued.begun = now();
   try {

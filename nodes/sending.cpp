@@ -16,15 +16,16 @@ using namespace messages;
 
 namespace {
 
-/// What is sent. Threads: one after the other.
+/// The files to be sent. Threads: one after the other.
 struct Luggage {
   SendModel announced;
   std::vector<models::MappedFile> files;
   std::uint64_t bytes = 0;   ///< Bytes of all files.
-  std::uint64_t arrived = 0; ///< The most of them that was ever there.
+  std::uint64_t arrived = 0; ///< Most bytes that have ever arrived.
 };
 
-/// Nothing of it stays in memory: its pages are the file's.
+/// Returns the hash of a file. Its pages are dropped from memory afterwards, since they are the
+/// file's.
 std::string hash_of(const models::MappedFile& file) {
   models::Digest digest;
   const std::string_view all = file.text();
@@ -54,7 +55,7 @@ Result<Luggage> pack(const std::string& location, const std::string& identity) {
   return luggage;
 }
 
-/// One connection's part of it. Threads: the query's actor.
+/// The part of one connection in the sending. Threads: the query's actor.
 class Sending {
 public:
   struct Done {};
@@ -84,7 +85,7 @@ public:
   }
 
 private:
-  /// The next part; nothing when all are under way.
+  /// Sends the next part; nothing when all are under way.
   void send() {
     const auto& files = luggage_.announced.files;
     while (file_ < files.size() && present_[file_] == files[file_].size)
@@ -109,7 +110,7 @@ private:
   std::shared_ptr<NodeQuery<Done>> node_;
   bool begun_ = false;
   std::size_t file_ = 0;
-  std::vector<std::uint64_t> present_; ///< There, or under way.
+  std::vector<std::uint64_t> present_; ///< Bytes of each file that have arrived or are under way.
 };
 
 Result<Sending::Done> send_once(caf::actor_system& system, const NodeAddress& address,
@@ -118,7 +119,7 @@ Result<Sending::Done> send_once(caf::actor_system& system, const NodeAddress& ad
       system, address, tls,
       [&luggage](const auto& node) -> caf::message_handler {
         const auto sending = std::make_shared<Sending>(luggage, node);
-        node->say(Survey{}); // an introduction, before which nobody may say much
+        node->say(Survey{}); // This is the introduction, before which a peer may send only little.
         node->say(luggage.announced);
         return {[node](const Surveyed&) { node->hear(); },
                 [sending](const ModelWanted& wanted) { sending->begin(wanted); },
@@ -142,7 +143,7 @@ Result<void> send_model(caf::actor_system& system, const NodeAddress& address, c
     if (sent)
       return {};
     const ErrorCode why = sent.error().code;
-    if (why == ErrorCode::overloaded) // another engine sends it; one that stops is cut off
+    if (why == ErrorCode::overloaded) // Another engine sends it; one that stops is cut off.
       return tl::unexpected(sent.error());
     failures = luggage->arrived > before ? 1 : failures + 1;
     const bool cut = why == ErrorCode::unavailable || why == ErrorCode::corrupt;

@@ -1,4 +1,4 @@
-// A model's files on their way to a node.
+// Sending a model's files to a node.
 #pragma once
 
 #include "nodes/query.hpp"
@@ -8,23 +8,24 @@
 
 namespace paceline::nodes {
 
-/// Sends what is at `location`, which is called `identity`, to a node that takes files. When the
-/// connection is cut it goes on behind what has arrived. From a thread that may wait. progress: the
-/// share that is there. Errors: a node that has no room, or is not there; files that cannot be
-/// read.
+/// Sends the model at `location`, whose name is `identity`, to a node that takes files. If the
+/// connection is cut, sending goes on behind the bytes that have arrived. To be called from a
+/// thread that may wait. progress: called with the share that has arrived. Errors: a node that has
+/// no room, or is not there; files that cannot be read.
 Result<void> send_model(caf::actor_system& system, const NodeAddress& address, const NodeTls& tls,
                         const std::string& location, const std::string& identity,
                         const Progress& progress);
 
-/// Whoever a model is sent for.
+/// The model to be sent.
 struct ModelFiles {
-  std::string name; ///< For the progress that is shown.
+  std::string name; ///< Name in the progress that is shown.
   std::string location;
   std::string identity;
 };
 
-/// What `ask(takes_files)` gives in the end, which says whether the node would take the files: they
-/// are sent first to a node that lacks them and takes them. Waits as send_model does.
+/// Returns the result of `ask(takes_files)`, which tells whether the node would take the files. A
+/// node that lacks them and takes them is sent them first, and asked again. Waits as send_model
+/// does.
 template <class Ask>
 auto ask_and_send(caf::actor_system& system, const NodeAddress& address, const EngineOptions& o,
                   const ModelFiles& files, const Ask& ask) {

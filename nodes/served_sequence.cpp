@@ -17,10 +17,10 @@ namespace {
 
 constexpr int all_positions = std::numeric_limits<int>::max();
 
-/// What the bounds of a request leave, and rows of q stay finite by.
+/// Checks the bounds of a request, within which rows of q stay finite.
 void check(const sampling::Warping& w) {
   const auto within = [](float value, float least, float most) {
-    return value >= least && value <= most; // so that NaN is not
+    return value >= least && value <= most; // This is false for NaN.
   };
   check_peer(within(w.temperature, 0, 100) && w.top_k >= 0 && within(w.top_p, 0, 1) &&
                  within(w.min_p, 0, 1) && within(w.repetition_penalty, 0, 100) &&
@@ -29,7 +29,8 @@ void check(const sampling::Warping& w) {
              "nobody samples so");
 }
 
-/// context: that the engine said it has. An enumerator is any number on the wire.
+/// Checks a specification. context: the engine's context by its own word. On the wire an enumerator
+/// may be any number.
 void check(const speculation::SequenceSpec& spec, int context) {
   check_peer(spec.prompt_tokens > 0 && spec.max_tokens >= 0, "a sequence has no tokens");
   check_peer(std::int64_t(spec.prompt_tokens) + spec.max_tokens <= context,
@@ -94,7 +95,7 @@ void ServedSequence::append(const std::vector<TokenId>& tokens) {
   log_->append(tokens);
 }
 
-/// The chain goes on, or one of its forks, or another one begins where the engine says.
+/// Goes on with the chain, or with one of its forks, or begins another chain where the engine says.
 void ServedSequence::go_on(const DraftFrom& from) {
   const int length = log_->size();
   check_peer(from.start <= length && from.start <= from.window_end &&
@@ -139,7 +140,7 @@ void ServedSequence::begin_chain(const DraftFrom& from) {
   sent_ = length;
 }
 
-/// What the verdict was that ended the chain, the fork was written for.
+/// Goes on with a fork: the verdict that ended the chain was the one that the fork was written for.
 void ServedSequence::follow_fork(const DraftFrom& from) {
   const int length = log_->size();
   const auto found = std::ranges::find_if(
@@ -158,7 +159,7 @@ void ServedSequence::follow_fork(const DraftFrom& from) {
   chain_->extend(from.window_end, from.limit);
 }
 
-/// Adds as many pages as there are: the draft ends where it has no room.
+/// Adds as many pages as are free. The draft ends where it has no room.
 void ServedSequence::extend_pages(int end) {
   const int page_tokens = common_->page_tokens;
   const int has = pages_ ? pages_->capacity() : 0;

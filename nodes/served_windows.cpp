@@ -1,4 +1,4 @@
-// What the chain of a served sequence has got, as its engine is told.
+// The news that a served sequence sends its engine about its chain.
 #include "nodes/draft_forking.hpp"
 #include "nodes/served_sequence.hpp"
 #include "speculation/limits.hpp"
@@ -44,8 +44,8 @@ void ServedSequence::add_tokens(DraftedTokens& news) {
     await(chain_->limit());
 }
 
-/// The engine binds all of a fork when it hears of it. So it is told at once, whatever the fork
-/// will say and however long that takes.
+/// Announces new forks at once, since the engine binds the whole fork when it hears of it, whatever
+/// its tokens will be and however long they take.
 void ServedSequence::add_opened(DraftedTokens& news) {
   for (const Chain::Fork& fork : chain_->forks()) {
     const auto known = [&](const Fork& each) { return each.chain == fork.chain; };
@@ -60,7 +60,7 @@ void ServedSequence::add_opened(DraftedTokens& news) {
   }
 }
 
-/// Forks go out when they are whole: with the lookahead, or else when all of them are.
+/// Adds forks that are whole: together with the lookahead, or else when all of them are whole.
 void ServedSequence::add_forks(DraftedTokens& news) {
   const auto whole = [](const Fork& fork) { return fork.chain->settled(fork.end); };
   if (awaited_ == 0 && news.tokens.empty() && !std::ranges::all_of(forks_, whole))

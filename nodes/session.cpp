@@ -32,7 +32,7 @@ NodeSession::NodeSession(Handle::pointer self, std::shared_ptr<NodeParts> node,
                          std::shared_ptr<const void> place)
     : self_(self), node_(std::move(node)), place_(std::move(place)), heard_(self->clock().now()),
       spans_(std::make_shared<SpanLog>(node_->clock_ahead)) {
-  self_->set_default_handler(caf::drop); // a peer may send any value
+  self_->set_default_handler(caf::drop); // A peer may send any value.
   tell_after(self_, limits::hello_timeout, self_, Wake{});
 }
 
@@ -71,7 +71,7 @@ NodeSessionActor::behavior_type NodeSession::make_behavior() {
         hear();
         check_peer(stage_ != nullptr, "it wants passes through nothing");
         stage_->take(rows);
-        send_spans(); // of those before
+        send_spans(); // These are the spans of earlier pieces.
       },
       [this](const WindowsReady&) {
         const base::Handling span(*node_->telemetry, name, "windows ready");
@@ -90,7 +90,8 @@ NodeSessionActor::behavior_type NodeSession::make_behavior() {
   };
 }
 
-/// The engine is there: whatever it says comes from the link, which may send as much again.
+/// Notes that the engine is there. Its values come from the link, which may then send as much
+/// again.
 void NodeSession::hear() {
   heard_ = self_->clock().now();
   if (!link_)
@@ -98,7 +99,8 @@ void NodeSession::hear() {
   tell(self_, link_, ValueTaken{});
 }
 
-/// An engine asks every now and then; one that has nothing to say for long is not there any more.
+/// Ends the session of an engine that has said nothing for long: an engine sends a ping every now
+/// and then.
 void NodeSession::look_after() {
   if (!introduced_ || self_->clock().now() - heard_ > limits::session_patience)
     return self_->quit(caf::exit_reason::remote_link_unreachable);
@@ -120,7 +122,7 @@ void NodeSession::refuse(const Error& why, bool takes_files) {
   tell(self_, link_, Refused{why, takes_files});
 }
 
-// ---- what it is for ----
+// ---- what the engine uses the node for ----
 
 void NodeSession::want(Wanted what) {
   introduced_ = true;
@@ -142,8 +144,8 @@ void NodeSession::open() {
   load(weights);
 }
 
-/// Loads on a thread of its own; the session asks again what there is when that has ended. The
-/// session may end before, and the load is one of few until then.
+/// Loads on a thread of its own; when loading has ended, the session looks again at what there is.
+/// The session may end before, and the load keeps its place, one of few, until it has ended.
 void NodeSession::load(const NodeParts::Wanted& weights) {
   auto load_place = node_->take_load_place(weights);
   if (!load_place)

@@ -1,4 +1,4 @@
-// One engine's connection to a node, and what the node does for it.
+// One engine's connection to a node, and the node's work for that engine.
 #pragma once
 
 #include "messages/interfaces.hpp"
@@ -13,21 +13,21 @@
 
 namespace paceline::nodes {
 
-/// Hears what an engine wants, finds or loads it, and hands what comes then to who does it:
-/// DraftService for drafts, StageService for passes, Receiver for files; NodeParts says what there
-/// is. Whatever a peer says that cannot be ends the session, and with it the connection.
+/// Reads what an engine wants, finds or loads it, and passes later values to the object that
+/// handles them: DraftService for drafts, StageService for passes, Receiver for files; NodeParts
+/// says what there is. An invalid value from the peer ends the session, and with it the connection.
 class NodeSession {
 public:
   using Handle = messages::NodeSessionActor;
   static constexpr const char* name = "node session";
 
-  /// place: one of few, held as long as it lives.
+  /// place: one of few, held as long as the session lives.
   NodeSession(Handle::pointer self, std::shared_ptr<NodeParts> node,
               std::shared_ptr<const void> place);
   Handle::behavior_type make_behavior();
 
 private:
-  /// What the engine uses the node for.
+  /// The engine's use of the node.
   using Wanted = std::variant<messages::OpenDraft, messages::OpenStage>;
 
   void hear();
@@ -46,12 +46,12 @@ private:
   Handle::pointer self_;
   std::shared_ptr<NodeParts> node_;
   std::shared_ptr<const void> place_;
-  messages::LinkActor link_;             ///< Null until the engine has said something,
-  bool introduced_ = false;              ///< and what it wants.
-  std::optional<Wanted> wanted_;         ///< None: it has not asked yet.
-  std::unique_ptr<DraftService> drafts_; ///< Null: it has none,
-  std::unique_ptr<StageService> stage_;  ///< and so here.
-  messages::ReceiverActor receiver_;     ///< Null: no files come.
+  messages::LinkActor link_;             ///< Null until the engine has sent something.
+  bool introduced_ = false;              ///< Whether the engine has said what it wants.
+  std::optional<Wanted> wanted_;         ///< None: the engine has not asked yet.
+  std::unique_ptr<DraftService> drafts_; ///< Null: the engine has no draft here.
+  std::unique_ptr<StageService> stage_;  ///< Null: the engine has no stage here.
+  messages::ReceiverActor receiver_;     ///< Null: no files are being received.
   base::TimePoint heard_;
   std::shared_ptr<SpanLog> spans_;
 };

@@ -10,14 +10,14 @@
 
 namespace paceline::nodes {
 
-/// A session for each of them, of limits::sessions_max at most. Threads: any.
+/// The sessions of all connected engines, at most limits::sessions_max. Threads: any.
 class NodeSessions {
 public:
   explicit NodeSessions(std::shared_ptr<NodeParts> node) : node_(std::move(node)) {}
 
-  /// One more. Null: it would be too many, or the node is being closed.
+  /// Starts a session. Null: there would be too many, or the node is being closed.
   caf::actor welcome(caf::actor_system& system);
-  /// Ends all of them.
+  /// Ends all sessions.
   void close();
 
 private:

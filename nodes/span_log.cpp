@@ -51,7 +51,7 @@ public:
   void complete(base::TimePoint now) override {
     if (log_->begun())
       log_->add({row_, step_->name(), begin_, now - begin_});
-    begin_ = now; // of a piece that stood ready behind it
+    begin_ = now; // A piece that stood ready behind this one begins now.
     step_->complete(now);
   }
   void retire(const gpu::Retirement& how) override { step_->retire(how); }

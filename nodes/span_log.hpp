@@ -1,4 +1,4 @@
-// What a node's lanes do, for an engine that keeps a trace.
+// The spans of a node's lanes, for an engine that keeps a trace.
 #pragma once
 
 #include "gpu/lane.hpp"
@@ -11,15 +11,15 @@
 
 namespace paceline::nodes {
 
-/// Threads: any.
+/// Collects spans. Threads: any.
 class SpanLog {
 public:
-  /// ahead: what the machine's clock is said to show more than it does (NodeOptions::clock_ahead).
+  /// ahead: how far the machine's clock is made to show ahead (NodeOptions::clock_ahead).
   explicit SpanLog(base::Duration ahead) : ahead_(ahead) {}
 
   void begin() { begun_.store(true, std::memory_order_relaxed); }
   bool begun() const { return begun_.load(std::memory_order_relaxed); }
-  /// Once it has begun.
+  /// Adds a span. To be called only after `begin`.
   void add(messages::NodeSpan span);
   /// Takes as many spans as go into a message; others follow with the next one.
   messages::NodeSpans take();
@@ -32,7 +32,7 @@ private:
   messages::NodeSpans spans_;
 };
 
-/// The step, whose pieces go to the log. row: the lane's name.
+/// Wraps a step so that its pieces go to the log. row: the lane's name.
 std::shared_ptr<gpu::Step> logged(std::shared_ptr<SpanLog> log, std::string row,
                                   std::shared_ptr<gpu::Step> step);
 

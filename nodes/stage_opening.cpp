@@ -41,7 +41,8 @@ std::shared_ptr<RemoteStageParts> parts_of(const EngineOptions& o) {
   return parts;
 }
 
-/// Returns where the stage is to be, and where it goes on when that node is gone.
+/// Returns the addresses of the stage's node and of the one where it goes on when that node is
+/// gone.
 Result<std::vector<NodeAddress>> addresses_of(const EngineOptions& o, const StageDevice& device) {
   std::vector<NodeAddress> all{device.address()};
   if (o.reserve_device.empty())
@@ -53,7 +54,7 @@ Result<std::vector<NodeAddress>> addresses_of(const EngineOptions& o, const Stag
       });
 }
 
-/// All but the device.
+/// Makes the request without the device.
 Result<OpenStage> hello_of(const actors::ModelLoader& loader, const actors::LoadedModel& target,
                            const models::LayerRange& layers) {
   const std::string& location = target.source->location();
@@ -74,7 +75,8 @@ Result<OpenStage> hello_of(const actors::ModelLoader& loader, const actors::Load
       });
 }
 
-/// Its pages are what this machine counts with, and its layers what it was asked for.
+/// Checks that the stage's pages have the size that this machine counts with, and that it has the
+/// layers that were asked for.
 Result<void> check(const StageOpened& opened, const models::StageElsewhere& stage, int page_tokens,
                    const std::string& node) {
   if (opened.info.layers != stage.layers().count || opened.info.shards != 1)
@@ -105,7 +107,7 @@ Result<actors::StageThere> open_node_stage(const actors::ModelLoader& loader,
   auto hello = hello_of(loader, target, elsewhere.layers());
   if (!hello)
     return tl::unexpected(hello.error());
-  constexpr std::size_t most = std::numeric_limits<std::size_t>::max() / 4; // it is multiplied
+  constexpr std::size_t most = std::numeric_limits<std::size_t>::max() / 4; // It is multiplied.
   const auto parts = parts_of(o);
   actors::StageThere out{nullptr, name_of(addresses->front()), most, {}};
   for (const NodeAddress& address : *addresses) {
@@ -123,7 +125,7 @@ Result<actors::StageThere> open_node_stage(const actors::ModelLoader& loader,
     parts->places.push_back({{name, make_connector(address, o.node_tls)}, *hello});
     out.kv_bytes = std::min(out.kv_bytes, std::size_t(opened->kv_bytes));
     if (out.model)
-      continue; // the reserve
+      continue; // This was the reserve.
     opened->info.name = stage.info().name;
     opened->info.device = name;
     opened->info.crossing_rows = o.node_rows == NumberFormat::bf16 ? "bf16" : "f32";

@@ -1,4 +1,4 @@
-// A target's stages on nodes, when an engine opens.
+// Stages of a target on nodes, for the opening of an engine.
 #pragma once
 
 #include "actors/model_loader.hpp"

@@ -23,7 +23,8 @@ StagePieces::StagePieces(const models::PlannedRows& planned, std::vector<gpu::Pa
     cut(sequence, rows_max, back_wanted);
 }
 
-/// Its rows behind those that are there, in as many pieces as it takes.
+/// Puts a sequence's rows behind those in the last piece, and into as many further pieces as they
+/// need.
 void StagePieces::cut(const models::PlannedRows::Sequence& sequence, int rows_max,
                       bool back_wanted) {
   for (int done = 0; done < sequence.rows;) {

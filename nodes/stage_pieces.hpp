@@ -1,4 +1,4 @@
-// A pass in pieces, as they go to a stage on a node and come back.
+// A pass cut into pieces, which go to a stage on a node and come back.
 #pragma once
 
 #include "messages/node.hpp"
@@ -9,23 +9,24 @@
 
 namespace paceline::nodes {
 
-/// Cuts between rows, so that a piece is bounded however large a pass is. Threads: one.
+/// The pieces of a pass. They are cut between rows, so that a piece is bounded however large a pass
+/// is. Threads: one.
 class StagePieces {
 public:
   StagePieces() = default;
-  /// planned: with what is received and where it goes back to. rows_max: of a piece. back_wanted:
-  /// those alone come back whose logits are asked for. format: in which rows cross, both ways.
-  /// copies: before the first piece.
+  /// planned: has the rows received and the place for those that come back. rows_max: most rows of
+  /// a piece. back_wanted: whether only rows come back whose logits are asked for. format: number
+  /// format of crossing rows, both ways. copies: made before the first piece.
   StagePieces(const models::PlannedRows& planned, std::vector<gpu::PageCopy> copies, int rows_max,
               bool back_wanted, NumberFormat format);
 
   bool any() const { return !pieces_.empty(); }
   bool all_sent() const { return sent_ == pieces_.size(); }
   bool all_back() const { return back_ == pieces_.size(); }
-  /// The next one; not all are sent.
+  /// Returns the next piece; not all may have been sent.
   messages::StageRows send();
-  /// The oldest that is under way is back. Throws std::invalid_argument where it is not as large as
-  /// it has to be.
+  /// Takes back the oldest piece under way. Throws std::invalid_argument if it does not have the
+  /// size that it must have.
   void take(const messages::StageDone& done);
 
 private:
@@ -50,10 +51,10 @@ private:
 
 /// Returns the bytes of a row that crosses; format: f32 or bf16.
 std::size_t row_bytes(int cols, NumberFormat format);
-/// Rows as they cross, [rows, cols] without gaps; to bf16 each number is rounded to nearest, ties
-/// to even, so that a row's bits depend on nothing but the row.
+/// Returns rows in the form in which they cross, [rows, cols] without gaps. For bf16 each number is
+/// rounded to nearest, ties to even, so that a row's bits depend on nothing but the row.
 std::string to_bytes(const gpu::Tensor& rows, NumberFormat format);
-/// bytes: as many as the rows have.
+/// Fills the rows. bytes: as many as the rows have.
 void from_bytes(const std::string& bytes, const gpu::Tensor& rows, NumberFormat format);
 
 } // namespace paceline::nodes

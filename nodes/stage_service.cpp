@@ -23,7 +23,7 @@ public:
   struct Parts {
     std::shared_ptr<const models::Model> model;
     std::shared_ptr<gpu::KvPool> pool;
-    std::shared_ptr<models::Workspace> workspace; ///< The lane's; one step at a time.
+    std::shared_ptr<models::Workspace> workspace; ///< The lane's; one step at a time uses it.
     speculation::QRow in;
     speculation::QRow out;
     NumberFormat format; ///< Format in which rows cross.
@@ -73,7 +73,7 @@ public:
   void complete(base::TimePoint /*now*/) override {}
   void retire(const gpu::Retirement& how) override {
     std::string values = how.completed ? to_bytes(left_, parts_.format) : std::string();
-    parts_.in = parts_.out = nullptr; // the next piece may take their place once this one is known
+    parts_.in = parts_.out = nullptr; // The next piece may take their place once this one is known.
     if (how.completed)
       parts_.done(StageDone{piece_, std::move(values), how.busy});
     else

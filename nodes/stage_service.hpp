@@ -1,4 +1,4 @@
-// The layers that an engine has on a node.
+// The stage of an engine on a node.
 #pragma once
 
 #include "execution/row_pool.hpp"
@@ -15,22 +15,23 @@ namespace paceline::nodes {
 /// sequences: each piece says which pages its rows use. Threads: its owner's.
 class StageService {
 public:
-  /// Told from the lane's thread: what a piece has become, or why it failed.
+  /// Called on the lane's thread with the result of a piece, or why it failed.
   using Done = std::function<void(Result<messages::StageDone>)>;
 
-  /// An engine says so, whoever that is. Errors: what is no stage.
+  /// Checks the request of an engine that is not trusted. Errors: values that no stage can have.
   static Result<void> check(const messages::OpenStage& wanted);
-  /// What engines are told of such a stage, and how large its pieces are.
+  /// Returns the description that engines get of such a stage, with the size of its pieces.
   static messages::StageOpened describe(const NodeParts& node, const NodeParts::Offer& offer,
                                         const messages::OpenStage& wanted);
-  /// spans: gets what the lane does. Errors: more pages than the node gives an engine, or no
+  /// spans: gets the spans of the lane. Errors: more pages than the node gives an engine, or no
   /// memory.
   static Result<std::unique_ptr<StageService>> open(const NodeParts& node,
                                                     NodeParts::OfferRef offer,
                                                     const messages::OpenStage& wanted, Done done,
                                                     std::shared_ptr<SpanLog> spans);
 
-  /// Throws std::invalid_argument at what cannot be, std::runtime_error where there is no room.
+  /// Takes a piece. Throws std::invalid_argument if it is invalid, std::runtime_error if there is
+  /// no room.
   void take(const messages::StageRows& rows);
 
 private:

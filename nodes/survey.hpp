@@ -1,4 +1,4 @@
-// What a node has, for people.
+// The devices and models of a node, for people.
 #pragma once
 
 #include "messages/node.hpp"
@@ -6,7 +6,7 @@
 
 namespace paceline::nodes {
 
-/// Asks a node. From a thread that may wait.
+/// Asks a node. To be called from a thread that may wait.
 Result<messages::Surveyed> survey_node(const NodeAddress& address, const NodeTls& tls);
 
 } // namespace paceline::nodes

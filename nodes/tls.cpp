@@ -17,10 +17,10 @@ network::default_multiplexer& multiplexer_of(caf::actor_system& system) {
   return dynamic_cast<network::default_multiplexer&>(system.middleman().backend());
 }
 
-/// How a stream reads and writes its socket.
+/// The policy by which a stream reads and writes its socket.
 struct ThroughSession {
   session_ptr session;
-  std::shared_ptr<const ExpectedPeer> expected; ///< Of the session; null: of one that listened.
+  std::shared_ptr<const ExpectedPeer> expected; ///< Expected peer; null: the socket listened.
 
   network::rw_state read_some(std::size_t& count, network::native_socket socket, void* to,
                               std::size_t size) {
@@ -47,7 +47,7 @@ public:
       return;
     launched_ = true;
     stream_.start(this);
-    stream_.force_empty_write(this); // the handshake may have something to write first
+    stream_.force_empty_write(this); // The handshake may have something to write first.
   }
   void ack_writes(bool wanted) override { stream_.ack_writes(wanted); }
   std::vector<char>& wr_buf() override { return stream_.wr_buf(); }
@@ -82,7 +82,7 @@ public:
       return false;
     auto& multiplexer = acceptor_.backend();
     const int socket = acceptor_.accepted_socket();
-    network::nonblocking(socket, true); // or one that says nothing would hold up all others
+    network::nonblocking(socket, true); // A silent peer would hold up all others.
     auto session = caf::openssl::make_session(parent()->system(), socket, true);
     if (!session) {
       network::close_socket(socket);
@@ -100,7 +100,7 @@ public:
 
 caf::io::scribe_ptr connected_with_tls(caf::actor_system& system, int socket,
                                        const ExpectedPeer& expected) {
-  network::nonblocking(socket, true); // the handshake goes on in the loop
+  network::nonblocking(socket, true); // The handshake goes on in the loop.
   const auto peer = std::make_shared<const ExpectedPeer>(expected);
   auto session = std::make_unique<caf::openssl::session>(system);
   const bool begun = session->init();

@@ -1,4 +1,4 @@
-// CAF's streams over TLS: what its own remote actors use is not offered to other brokers.
+// CAF's streams over TLS. CAF does not offer the TLS of its own remote actors to other brokers.
 #pragma once
 
 #include "nodes/certificate_hosts.hpp"
@@ -9,11 +9,13 @@
 
 namespace paceline::nodes {
 
-/// Of a socket that was connected here. Null: there is no TLS session to be had. The peer's
-/// certificate is the authority's; where it names hosts (subjectAltName) one of them is `host`.
+/// Makes a scribe for a socket that was connected here. Null: there is no TLS session to be had.
+/// The peer's certificate must be the authority's; if it names hosts (subjectAltName) one of them
+/// must be `host`.
 caf::io::scribe_ptr connected_with_tls(caf::actor_system& system, int socket,
                                        const ExpectedPeer& expected);
-/// Of a socket that listens: each connection shows a certificate before a byte of it is read.
+/// Makes a doorman for a listening socket: each connection shows a certificate before a byte of it
+/// is read.
 caf::io::doorman_ptr listening_with_tls(caf::actor_system& system, int socket);
 
 } // namespace paceline::nodes

@@ -19,7 +19,7 @@ constexpr const char* plain_format = R"({{ opening }}{% for message in messages 
 {% endif %}
 {{ '\n' }}{% endfor %}{% if add_generation_prompt %}Assistant:{% endif %})";
 
-/// The end of whatever the model writes as the other's part.
+/// What ends an answer: the model begins to write the other side's part.
 const std::vector<std::string> plain_stops{"\nUser:"};
 
 Error error_of(const jinja::Failure& failure, const std::string& name, int line) {
@@ -31,7 +31,8 @@ Error error_of(const jinja::Failure& failure, const std::string& name, int line)
                       : "change the conversation, or mend the template"};
 }
 
-/// own: what the template's checkpoint says, unless it is given otherwise.
+/// Collects the template's variables. own: those of the template's checkpoint; `given` ones replace
+/// them.
 jinja::Members globals(jinja::Value messages, bool add_generation_prompt,
                        const jinja::Members& given, const ChatTemplate::Variables& own) {
   using jinja::Value;

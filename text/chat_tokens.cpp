@@ -13,8 +13,8 @@ namespace {
 
 namespace json = boost::json;
 
-/// A character that stands nowhere in the conversation. These are none of any language's: Unicode
-/// keeps them for a program's own use.
+/// Returns a character that occurs in no message's content and in no variable; empty: there is
+/// none. The candidates belong to no language: Unicode reserves them for a program's own use.
 std::string_view free_mark(std::span<const ChatMessage> messages,
                            const TemplateVariables& variables) {
   constexpr std::string_view marks[] = {"\uFDD0", "\uFDD1", "\uFDD2", "\uFDD3",
@@ -28,8 +28,8 @@ std::string_view free_mark(std::span<const ChatMessage> messages,
   return found != std::end(marks) ? *found : std::string_view();
 }
 
-/// Marks the strings of a JSON value, however they are escaped. What is no JSON stays as it is: the
-/// template says what is wrong with it.
+/// Marks special tokens in the strings of a JSON value, however they are escaped. A text that is
+/// not JSON stays as it is: the template reports what is wrong with it.
 class JsonMarker {
 public:
   JsonMarker(const Tokenizer& tokenizer, std::string_view mark)
@@ -68,7 +68,7 @@ private:
   std::string_view mark_;
 };
 
-/// The conversation up to the end of its last message, without what the template writes behind it.
+/// Cuts the text behind its last message, without what the template writes there.
 Result<std::string> cut_behind_last(std::string text, std::string_view last) {
   constexpr const char* blanks = " \t\r\n";
   const auto begin = last.find_first_not_of(blanks);

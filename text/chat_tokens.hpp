@@ -1,4 +1,5 @@
-// A conversation as a chat model reads it: its template's special tokens, and users' text as text.
+// A conversation in the form that a chat model reads: special tokens of its template, and users'
+// text as text.
 #pragma once
 
 #include "text/chat_template.hpp"
@@ -11,12 +12,13 @@
 
 namespace paceline::text {
 
-/// What the template renders. Errors: as ChatTemplate::render, and what ChatOptions says.
+/// Returns what the template renders. Errors: those of ChatTemplate::render, and those that
+/// ChatOptions names.
 Result<std::string> chat_text(const ChatTemplate& chat, std::span<const ChatMessage> messages,
                               const std::tm& now, const ChatOptions& how);
 
-/// The tokens of that. A special token that a message or a variable spells is text, so that nobody
-/// ends a turn, or begins another's, by what they say.
+/// Returns the tokens of that text. A special token that a message or a variable spells is text, so
+/// that nobody can end a turn, or begin another's, by what they say.
 Result<std::vector<TokenId>> chat_tokens(const Tokenizer& tokenizer, const ChatTemplate& chat,
                                          std::span<const ChatMessage> messages, const std::tm& now,
                                          const ChatOptions& how);

@@ -62,7 +62,7 @@ std::int64_t JsonFields::integer(std::string_view key, std::int64_t low, std::in
   const json::value* value = find(key);
   if (!value && fallback)
     return *fallback;
-  // A value such as 10000.0 where an integer belongs is what some exporters write.
+  // Some exporters write 10000.0 for an integer.
   json::error_code inexact;
   const auto number =
       value && value->is_number() ? value->to_number<std::int64_t>(inexact) : std::int64_t(0);

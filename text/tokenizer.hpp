@@ -1,4 +1,4 @@
-// Text to token ids and back, as tokenizer.json describes it.
+// Converts text to token ids and back, as tokenizer.json describes it.
 #pragma once
 
 #include "paceline/error.hpp"
@@ -12,71 +12,77 @@
 
 namespace paceline::text {
 
-/// Immutable. Threads: all members from any.
+/// A checkpoint's tokenizer. Immutable. Threads: all members from any.
 class Tokenizer {
 public:
-  /// Reads a tokenizer.json: BPE of bytes or characters, or Unigram; what it asks for and is not
-  /// known here is refused by name. name: where it comes from, for messages.
+  /// Reads a tokenizer.json: BPE of bytes or characters, or Unigram; a part that is not known here
+  /// is refused by name. name: the place of the file, for messages.
   static Result<std::shared_ptr<const Tokenizer>> parse(const std::string& name,
                                                         std::string_view json);
   virtual ~Tokenizer() = default;
 
-  /// Ids of a text; invalid UTF-8 is replaced by U+FFFD first. add_special: what the checkpoint's
-  /// post-processor adds (such as a BOS).
+  /// Returns the ids of a text; invalid UTF-8 is replaced by U+FFFD first. add_special: adds what
+  /// the checkpoint's post-processor adds (such as a BOS).
   virtual std::vector<TokenId> encode(std::string_view text, bool add_special = true) const = 0;
-  /// How the special tokens that a text spells are read.
+  /// Options for the special tokens that a text spells.
   struct Encoding {
     bool add_special = true;
-    bool parse_special = true; ///< false: as any other text.
-    /// Taken out of the text once they are found: what it stands in is none (`mark_special`).
+    bool parse_special = true; ///< false: they are read as any other text.
+    /// Removed from the text once special tokens are found: a token that contains it is text
+    /// (`mark_special`).
     std::string_view mark;
   };
-  /// The default is that of a tokenizer without special tokens.
+  /// Encodes with options. The default is that of a tokenizer without special tokens.
   virtual std::vector<TokenId> encode_as(const Encoding& how, std::string_view text) const {
     return encode(text, how.add_special);
   }
-  /// The text, with `mark` in each special token that it spells.
+  /// Returns the text with `mark` in each special token that it spells.
   virtual std::string mark_special(std::string_view text, std::string_view /*mark*/) const {
     return std::string(text);
   }
-  /// Bytes of one token inside a text: may be part of a UTF-8 character. Unknown ids and (unless
-  /// keep_special) special tokens give nothing.
+  /// Returns the bytes of one token inside a text, which may be a part of a UTF-8 character.
+  /// Unknown ids and (unless keep_special) special tokens give nothing.
   virtual std::string bytes(TokenId id, bool keep_special = false) const = 0;
 
-  /// What is still to be left out where a text begins: the blank that encoding put before it.
+  /// What is still to be left out at the beginning of a text: the blank that encoding put before
+  /// it.
   struct Opening {
     bool first = false; ///< No token was shown yet.
-    int strip = 0;      ///< As many blanks may still go.
+    int strip = 0;      ///< Number of blanks that may still be left out.
     bool over() const { return !first && strip == 0; }
   };
   virtual Opening opening() const { return {}; }
-  /// `bytes` of a token of which `opening` says how far the text is; moves it on.
+  /// Returns the bytes of a token near the beginning of a text; `opening` says how near, and is
+  /// updated.
   virtual std::string first_bytes(TokenId id, bool keep_special, Opening& /*opening*/) const {
     return bytes(id, keep_special);
   }
-  /// The token as the vocabulary spells it, for display ("Ġdef").
+  /// Returns the token as the vocabulary spells it, for display ("Ġdef").
   virtual std::string piece(TokenId id) const = 0;
-  /// One more than the largest known id.
+  /// Returns one more than the largest known id.
   virtual int vocabulary() const = 0;
   virtual bool known(TokenId id) const = 0;
   virtual std::vector<TokenId> special_ids() const = 0;
 
-  /// A token as log-probabilities name it: its text, special tokens included; "bytes:\xf0\x9f",
-  /// each byte as two digits, where that is no valid UTF-8; "token_id:7" where it has no bytes.
+  /// Returns a token as log-probabilities name it: its text, special tokens included;
+  /// "bytes:\xf0\x9f", each byte as two digits, if that is not valid UTF-8; "token_id:7" if it has
+  /// no bytes.
   std::string name(TokenId id) const;
-  /// All bytes in order, invalid UTF-8 as U+FFFD.
+  /// Returns all bytes in order, with U+FFFD for invalid UTF-8.
   std::string decode(std::span<const TokenId> ids, bool keep_special = false) const;
 };
 
-/// Tokens to bytes as they come; the bytes together are those of all tokens decoded at once.
+/// Converts tokens to bytes as they come; the bytes together are those of all tokens decoded at
+/// once.
 class Detokenizer {
 public:
-  /// tokenizer: must outlive this.
+  /// tokenizer: must outlive this object.
   explicit Detokenizer(const Tokenizer& tokenizer, bool keep_special = false)
       : tokenizer_(&tokenizer), opening_(tokenizer.opening()), keep_special_(keep_special) {}
-  /// ends: the text ends with it, so it is not shown if it is special.
+  /// Returns a token's bytes. ends: the text ends with the token, so it is not shown if it is
+  /// special.
   std::string feed(TokenId id, bool ends = false);
-  /// What follows does not depend on what came before.
+  /// Returns whether the bytes of further tokens do not depend on what came before.
   bool begun() const { return opening_.over(); }
 
 private:
@@ -85,8 +91,8 @@ private:
   bool keep_special_;
 };
 
-/// Compares two vocabularies by content. Padding (ids only one side has) is welcome; an id that
-/// means different tokens is an error naming it.
+/// Compares two vocabularies by content. Padding (ids that only one side has) is accepted; an id
+/// that means different tokens is an error that names it.
 Result<void> check_same_vocabulary(const Tokenizer& target, const Tokenizer& draft);
 
 } // namespace paceline::text

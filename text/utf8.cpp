@@ -1,5 +1,5 @@
-// Utf8Stream and what stands on it (Unicode 15, section 3.9, "U+FFFD substitution of maximal
-// subparts").
+// Implements Utf8Stream and the functions that use it (Unicode 15, section 3.9, "U+FFFD
+// substitution of maximal subparts").
 #include "text/utf8.hpp"
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace {
 constexpr std::string_view replacement = "\xEF\xBF\xBD";
 
 struct Lead {
-  int length = 0;      ///< Of the whole character; 0: no character begins with this byte.
+  int length = 0;      ///< Bytes of the whole character; 0: no character begins with this byte.
   unsigned low = 0x80; ///< Range of the second byte (Unicode 15, table 3-7).
   unsigned high = 0xBF;
 };
@@ -28,9 +28,10 @@ Lead lead_of(unsigned char byte) {
 }
 
 struct Start {
-  std::size_t bytes = 0; ///< Of a character, or of the longest start of one that stands here.
+  /// Bytes of a character, or of the longest beginning of one that stands here.
+  std::size_t bytes = 0;
   bool whole = false;
-  bool may_grow = false; ///< The text ends before it is decided.
+  bool may_grow = false; ///< The text ends before this is decided.
 };
 
 Start first_part(std::string_view text) {
@@ -47,7 +48,7 @@ Start first_part(std::string_view text) {
   return {std::size_t(lead.length), true, false};
 }
 
-/// Appends what is decided of `text` to `out`; returns what is not.
+/// Appends the decided part of `text` to `out`; returns the rest.
 std::string_view convert(std::string_view text, std::string& out) {
   while (!text.empty()) {
     const Start part = first_part(text);

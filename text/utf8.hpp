@@ -1,4 +1,4 @@
-// Bytes as valid UTF-8.
+// Converts bytes to valid UTF-8.
 #pragma once
 
 #include <string>
@@ -6,13 +6,13 @@
 
 namespace paceline::text {
 
-/// Bytes to valid UTF-8 as they come: holds back an incomplete character, and puts U+FFFD for each
-/// maximal invalid part (Unicode's recommended practice), so that the pieces together equal
-/// `sanitize` of the whole.
+/// Converts bytes to valid UTF-8 as they come. It holds back an incomplete character, and puts
+/// U+FFFD for each maximal invalid part (Unicode's recommended practice), so that the pieces
+/// together equal `sanitize_utf8` of the whole.
 class Utf8Stream {
 public:
   std::string feed(std::string_view bytes);
-  std::string finish(); ///< An incomplete character becomes U+FFFD.
+  std::string finish(); ///< Replaces an incomplete character by U+FFFD.
 
 private:
   std::string held_;

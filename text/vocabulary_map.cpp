@@ -8,8 +8,7 @@
 namespace paceline::text {
 namespace {
 
-/// A vocabulary by bytes. Of several tokens with the same bytes that counts which texts are encoded
-/// with.
+/// A vocabulary by bytes. Of several tokens with the same bytes it has the one that encoding gives.
 class ByBytes {
 public:
   explicit ByBytes(const Tokenizer& tokenizer)
@@ -21,17 +20,17 @@ public:
         add(key, id);
   }
 
-  /// What two tokens have in common that are the same to both tokenizers.
+  /// Returns a key that is the same for tokens of the same meaning in both tokenizers.
   std::string key(TokenId id) const {
     return (special_[std::size_t(id)] ? 's' : 't') + tokenizer_->bytes(id, true);
   }
-  /// -1: there is none.
+  /// Returns -1 if there is none.
   TokenId find(const std::string& key) const {
     const auto at = ids_.find(key);
     return at == ids_.end() ? -1 : at->second;
   }
 
-  /// The ids of these bytes, as a text of their own. Bytes that no token has are left out.
+  /// Returns the ids of these bytes, as a text of their own. Bytes that no token has are left out.
   std::vector<TokenId> encode(std::string_view bytes) const {
     std::vector<TokenId> ids = tokenizer_->encode(bytes, false);
     std::string read;
@@ -50,7 +49,8 @@ private:
       at->second = id;
   }
 
-  /// Where a part of a character, or a blank that the tokenizer adds, is in the way.
+  /// Encodes bytes that the tokenizer cannot: a part of a character, or text to which it adds a
+  /// blank.
   std::vector<TokenId> longest_matches(std::string_view bytes) const {
     std::vector<TokenId> ids;
     while (!bytes.empty()) {
@@ -71,7 +71,7 @@ private:
   boost::unordered_flat_map<std::string, TokenId> ids_;
 };
 
-/// What a tokenizer puts before a text.
+/// Returns what a tokenizer puts before a text.
 std::vector<TokenId> opening_of(const Tokenizer& tokenizer) {
   const auto plain = tokenizer.encode("a", false);
   auto whole = tokenizer.encode("a", true);
@@ -79,7 +79,7 @@ std::vector<TokenId> opening_of(const Tokenizer& tokenizer) {
   return whole;
 }
 
-/// Of a long one the end, which says most about what comes next.
+/// Cuts a long reading to its end, which says most about what comes next.
 std::vector<TokenId> cut(std::vector<TokenId> reading) {
   if (reading.size() > limits::vocabulary_reading_max)
     reading.erase(reading.begin(), reading.end() - limits::vocabulary_reading_max);

@@ -8,8 +8,8 @@
 namespace paceline::actors {
 namespace {
 
-/// Actors only pass messages on; devices work on lanes. `stealing`, CAF's default, wakes an idle
-/// actor five to ten times later than a queue that all threads share.
+/// Threads for actors, which only pass messages on; devices work on lanes. `stealing`, CAF's
+/// default, wakes an idle actor five to ten times later than a queue that all threads share.
 constexpr std::size_t actor_threads = 1;
 
 } // namespace

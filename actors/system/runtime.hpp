@@ -13,9 +13,9 @@
 namespace paceline::actors {
 
 /// Runs `work` on a thread of its own. CAF 0.17 leaves a reference to a system's logger in every
-/// thread that made the system or an actor, and a system does not go before all have
-/// dropped it: on the caller's thread, another thread could never close the engine, and a caller
-/// with an actor system of its own would find its logger replaced.
+/// thread that made the system or an actor, and a system does not go before all threads have
+/// dropped it: if `work` ran on the caller's thread, another thread could never close the engine,
+/// and a caller with an actor system of its own would find its logger replaced.
 template <class Work>
 void apart_from_caller(const Work& work) {
   std::thread(work).join();
@@ -24,9 +24,9 @@ void apart_from_caller(const Work& work) {
 class Runtime {
 public:
   using Extend = std::function<void(caf::actor_system_config&)>;
-  /// virtual_seed: none for real time. extend: adds to what the system is made from, such as
-  /// sockets and a thread for them; empty: it has none. Real time only. log: for what actors die
-  /// of.
+  /// virtual_seed: none for real time. extend: adds to the system's configuration, such as sockets
+  /// and a thread for them; empty: nothing is added. Real time only. log: gets the errors that
+  /// actors die of.
   explicit Runtime(std::optional<std::uint64_t> virtual_seed, const Extend& extend = {},
                    base::Log log = {});
   ~Runtime();
@@ -38,11 +38,12 @@ public:
   std::shared_ptr<ActorTimekeeper> time() { return time_; }
   bool is_virtual() const { return virtual_ != nullptr; }
 
-  /// Virtual time: steps until `reached` (false: silence came first). Real time: does nothing.
+  /// Steps through virtual time until `reached` (false: silence came first). In real time does
+  /// nothing.
   bool advance_until(const std::function<bool()>& reached);
-  /// The same up to a point of time.
+  /// Does the same up to a point of time.
   bool advance_until(const std::function<bool()>& reached, base::TimePoint until);
-  /// Asks an actor and waits, at most `limit`, for the answer.
+  /// Asks an actor and waits at most `limit` for the answer.
   template <class Answer, class Actor, class Question>
   std::optional<Answer> ask(const Actor& to, Question question, std::chrono::nanoseconds limit);
 
@@ -66,7 +67,8 @@ std::optional<Answer> Runtime::ask(const Actor& to, Question question,
     return answer;
   }
   bool done = false;
-  // With an argument: CAF 0.17 dereferences a null tuple of arguments where there is none.
+  // The argument is there because CAF 0.17 dereferences a null tuple of arguments for a function
+  // without any.
   system().spawn(
       [&, question](caf::event_based_actor* asker, const Actor& asked) {
         asker->request(asked, limit, question)

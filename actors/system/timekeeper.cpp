@@ -7,7 +7,7 @@
 namespace paceline::actors {
 namespace {
 
-/// A message has to be copyable; a callback is called once.
+/// Wraps a callback, which is called once, as a message, which has to be copyable.
 struct Callback {
   std::shared_ptr<const std::function<void()>> then;
 };
@@ -23,8 +23,8 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(paceline::actors::Callback)
 
 namespace paceline::actors {
 
-// Hidden: the system does not wait for this actor when it shuts down. The argument is there because
-// CAF 0.17 dereferences a null pointer for a function without any.
+// The actor is hidden, so the system does not wait for it when it shuts down. The argument is there
+// because CAF 0.17 dereferences a null pointer for a function without any.
 ActorTimekeeper::ActorTimekeeper(caf::actor_system& system)
     : system_(system), caller_(system.spawn<caf::hidden>(call_back, caf::unit)),
       virtual_(dynamic_cast<caf::detail::test_actor_clock*>(&system.clock()) != nullptr) {}

@@ -1,4 +1,4 @@
-// The clock of an actor system, for those who know no actors.
+// The clock of an actor system, for code that knows no actors.
 #pragma once
 
 #include "base/clock.hpp"
@@ -8,13 +8,13 @@
 
 namespace paceline::actors {
 
-/// Real or virtual time, as the system has it. Callbacks run one at a time in an actor of its own,
-/// on a thread of the system's, in the order in which they are due; they must not block or throw.
-/// Threads: any (with a VirtualSystem: its thread).
+/// The clock, real or virtual like the system's. Callbacks run one at a time in an actor of its
+/// own, on a thread of the system's, in the order in which they are due; they must not block or
+/// throw. Threads: any (with a VirtualSystem: its thread).
 class ActorTimekeeper final : public base::Timekeeper {
 public:
   explicit ActorTimekeeper(caf::actor_system& system);
-  /// Stops.
+  /// Calls `stop`.
   ~ActorTimekeeper() override;
   ActorTimekeeper(const ActorTimekeeper&) = delete;
   ActorTimekeeper& operator=(const ActorTimekeeper&) = delete;
@@ -23,15 +23,15 @@ public:
   /// A delay of zero or less calls back as soon as possible, but never from inside `after`.
   void after(base::Duration delay, std::function<void()> then) override;
 
-  /// Lets go of the system: no callback begins afterwards (one that has begun goes on), and `after`
+  /// Drops the system: no callback begins afterwards (one that has begun goes on), and `after`
   /// drops its callback. A real clock goes on, a virtual one stands still. To be called before the
-  /// system is destroyed, whoever else still holds the timekeeper.
+  /// system is destroyed, even if others still hold the timekeeper.
   void stop();
 
 private:
   caf::actor_system& system_;
-  mutable std::mutex mutex_; // guards all below, and the system's life against `stop`
-  caf::actor caller_;        // null once stopped
+  mutable std::mutex mutex_; // Guards all members below, and the system's life against `stop`.
+  caf::actor caller_;        // Null once stopped.
   base::TimePoint stopped_;
   bool virtual_ = false;
 };

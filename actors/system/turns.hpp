@@ -1,4 +1,4 @@
-// In which order actors have their turns. Like messages/caf.hpp this knows CAF's version.
+// The order in which actors have their turns. Like messages/caf.hpp this knows CAF's version.
 #pragma once
 
 #include "actors/limits.hpp"
@@ -13,10 +13,10 @@
 
 namespace paceline::actors {
 
-/// CAF's `sharing` policy, one queue for all of a system's threads, which takes its memory ahead.
-/// CAF's own allocates when an actor has mail and is to have its turn; where that failed the
-/// message was in its mailbox already, and the actor never had a turn again. Each actor stands in
-/// the queue once at most, so that it needs no more room than there are actors.
+/// CAF's `sharing` policy, with one queue for all of a system's threads, whose memory is taken
+/// ahead. CAF's own queue allocates when an actor has mail and is to have its turn; if that failed,
+/// the message was in its mailbox already, and the actor never had a turn again. Each actor stands
+/// in the queue at most once, so the queue needs no more room than there are actors.
 class TurnsInOrder : public caf::policy::unprofiled {
 public:
   struct coordinator_data {
@@ -70,7 +70,7 @@ public:
     while (!data.queue.empty()) {
       caf::resumable* job = data.queue.front();
       data.queue.pop_front();
-      lock.unlock(); // what ends may have others' turns come
+      lock.unlock(); // An actor that ends may make others' turns come.
       function(job);
       lock.lock();
     }

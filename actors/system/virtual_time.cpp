@@ -6,7 +6,7 @@
 namespace paceline::actors {
 namespace {
 
-/// What a system is given to settle in when it is destroyed.
+/// Most steps in which a system may settle when it is destroyed.
 constexpr std::size_t last_steps = 100'000;
 
 } // namespace
@@ -15,8 +15,8 @@ VirtualSystem::VirtualSystem(std::uint64_t seed, VirtualTimeOptions options, bas
     : options_(options), random_(seed), system_(configure(config_, std::move(log))),
       coordinator_(dynamic_cast<caf::scheduler::test_coordinator&>(system_.scheduler())) {}
 
-// CAF would wait for actors that nobody runs any more, and run timers for ever that are set again
-// whenever they fire.
+// CAF would wait for actors that nobody runs any more, and would for ever run timers that are set
+// again whenever they fire.
 VirtualSystem::~VirtualSystem() {
   system_.await_actors_before_shutdown(false);
   decide_ = nullptr;
@@ -49,7 +49,7 @@ bool VirtualSystem::step() {
   if (!choose_job()) {
     if (coordinator_.trigger_timeout())
       return true;
-    held_up_.clear(); // nothing else is left to wait for
+    held_up_.clear(); // Nothing else is left to wait for.
   }
   run_job();
   return true;
@@ -110,7 +110,8 @@ void VirtualSystem::run_job() {
     std::rotate(jobs.begin(), jobs.begin() + 1, jobs.end());
 }
 
-/// Of the actor's next message; what happens before it is handled happens here.
+/// Returns the fate of the actor's next message, and carries out the part of it that comes before
+/// the message is handled.
 Fate VirtualSystem::fate_of(caf::scheduled_actor& actor) {
   caf::mailbox_element* next = actor.mailbox().peek();
   if (!next || next->content().empty() || next->mid.is_response())
@@ -121,7 +122,7 @@ Fate VirtualSystem::fate_of(caf::scheduled_actor& actor) {
   case Fate::Kind::deliver:
   case Fate::Kind::kill_after: break;
   case Fate::Kind::hold_up: held_up_[actor.id()] = now() + fate.delay; break;
-  case Fate::Kind::kill: // urgent, hence before `next`
+  case Fate::Kind::kill: // The message is urgent, hence handled before `next`.
     caf::anon_send_exit(receiver, caf::exit_reason::kill);
     break;
   case Fate::Kind::again:
@@ -129,7 +130,7 @@ Fate VirtualSystem::fate_of(caf::scheduled_actor& actor) {
                              caf::make_mailbox_element(nullptr, caf::make_message_id(), {},
                                                        next->copy_content_to_message()));
     break;
-  case Fate::Kind::later: // the actor finds an empty mailbox, or what came behind
+  case Fate::Kind::later: // The actor finds an empty mailbox, or the message behind.
     clock().schedule_message(now() + fate.delay, receiver, take_next(actor));
     break;
   }

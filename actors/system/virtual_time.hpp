@@ -1,4 +1,4 @@
-// CAF on one thread with a clock that jumps: simulations, planning, and every actor's tests.
+// CAF on one thread with a clock that jumps, for simulations, planning, and every actor's tests.
 // Like messages/caf.hpp this knows CAF's version: it drives 0.17's deterministic scheduler.
 #pragma once
 
@@ -19,16 +19,16 @@ namespace paceline::actors {
 /// A message whose receiver has its turn.
 struct Arrival {
   caf::strong_actor_ptr receiver;
-  const char* name = ""; ///< The receiver's.
+  const char* name = ""; ///< Name of the receiver.
   const caf::type_erased_tuple& content;
 };
 
-/// What becomes of it.
+/// The fate of a message.
 struct Fate {
   enum class Kind {
     deliver,
     again,      ///< Delivered, and once more after `delay`.
-    later,      ///< Delivered after `delay`: what came behind it overtakes it.
+    later,      ///< Delivered after `delay`: messages behind it overtake it.
     hold_up,    ///< The receiver's thread stands still for `delay`: all its messages wait.
     kill,       ///< The receiver dies before it handles it.
     kill_after, ///< The receiver handles it, and dies.
@@ -36,25 +36,26 @@ struct Fate {
   base::Duration delay{};
 };
 
-/// The defaults are exact: messages before timers, runnable actors in turn, no seed consulted.
+/// The order of messages and timers. By default it is exact: messages come before timers, runnable
+/// actors take turns, and no seed is consulted.
 struct VirtualTimeOptions {
-  /// The seed chooses which runnable actor goes next, or whether a timer that is due does.
+  /// Whether the seed chooses the runnable actor that goes next, or a timer that is due instead.
   bool shuffle = false;
-  /// While messages are pending, how probably the next timer fires before them although it is not
-  /// due: messages that took their time. Needs `shuffle`.
+  /// Probability that the next timer fires before pending messages although it is not due, as if
+  /// the messages had taken some time. Needs `shuffle`.
   double early_timer_probability = 0.0;
   /// Timers further away than this never fire early.
   base::Duration early_timer_reach = std::chrono::seconds(1);
 };
 
-/// An actor system whose messages and timers are run by `step`, one at a time, by whoever owns it.
-/// The order is a function of the seed. Each actor's mailbox stays in order. Actors that are left
-/// when it is destroyed are not waited for, and their timers never fire; what refers to them must
-/// be gone by then, and those that refer to each other have to be ended first.
-/// Threads: all members, and all that sends to its actors, on one thread.
+/// An actor system whose messages and timers are run by `step`, one at a time, by its owner. The
+/// order is a function of the seed. Each actor's mailbox stays in order. Actors that are left when
+/// it is destroyed are not waited for, and their timers never fire; objects that refer to them must
+/// be gone by then, and actors that refer to each other have to be ended first. Threads: all
+/// members, and all that sends to its actors, on one thread.
 class VirtualSystem {
 public:
-  /// log: for what actors die of.
+  /// log: gets the errors that actors die of.
   explicit VirtualSystem(std::uint64_t seed, VirtualTimeOptions options = {}, base::Log log = {});
   ~VirtualSystem();
   VirtualSystem(const VirtualSystem&) = delete;
@@ -63,21 +64,22 @@ public:
   caf::actor_system& system() { return system_; }
   base::TimePoint now() const;
 
-  /// One message of one actor, or one timer (which moves the clock). False: silence.
+  /// Runs one message of one actor, or one timer (which moves the clock). False: silence.
   bool step();
-  /// Steps until silence, at most `limit`; how many there were.
+  /// Steps until silence, at most `limit` times, and returns the number of steps.
   std::size_t run(std::size_t limit = std::numeric_limits<std::size_t>::max());
   /// Steps until `reached()`; false: silence, or `limit` steps, came first.
   bool run_until(const std::function<bool()>& reached,
                  std::size_t limit = std::numeric_limits<std::size_t>::max());
-  /// The same up to a point of time: where nothing is left to do before it, the clock leaps there.
+  /// Does the same up to a point of time: if nothing is left to do before it, the clock leaps
+  /// there.
   bool run_until(const std::function<bool()>& reached, base::TimePoint until);
-  /// Asked before every message but answers, also those that it delayed before; empty: all are
-  /// delivered.
+  /// decide: asked before every message except answers, also for those that it delayed before;
+  /// empty: all are delivered.
   void decide_fates(std::function<Fate(const Arrival&)> decide) { decide_ = std::move(decide); }
   /// Drops every timer that is pending.
   void cancel_timers();
-  /// The clock leaps ahead; timers that have become due by that fire at once.
+  /// Lets the clock leap ahead; timers that are due by then fire at once.
   void leap(base::Duration by);
 
 private:
@@ -96,7 +98,7 @@ private:
   caf::actor_system system_;
   caf::scheduler::test_coordinator& coordinator_;
   std::function<Fate(const Arrival&)> decide_;
-  std::map<caf::actor_id, base::TimePoint> held_up_; ///< Until when; empty without faults.
+  std::map<caf::actor_id, base::TimePoint> held_up_; ///< Ends of delays; empty without faults.
 };
 
 } // namespace paceline::actors

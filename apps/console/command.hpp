@@ -1,4 +1,4 @@
-// The program's subcommands: each adds its options to the program and says how it is run.
+// The program's subcommands, each of which adds its options to the program and says how it is run.
 #pragma once
 
 #include "apps/console/exit_status.hpp"
@@ -12,7 +12,7 @@ namespace paceline::apps {
 
 struct Command {
   CLI::App* app = nullptr;
-  /// Called once, after parsing, if the user chose this command; gives the exit status.
+  /// Called once, after parsing, if the user chose this command; returns the exit status.
   std::function<Result<int>(Interrupt&)> run;
 };
 
@@ -31,7 +31,7 @@ Command add_plan(CLI::App& program);
 Command add_serve(CLI::App& program);
 Command add_node(CLI::App& program);
 
-/// One line on standard error, with options for names of fields.
+/// Prints one line on standard error, with options for names of fields.
 void print_error(const Error& error);
 
 } // namespace paceline::apps

@@ -10,8 +10,8 @@
 namespace paceline::apps {
 namespace {
 
-/// One file's options on their way into a command's. Whatever is not understood is an error with
-/// its line: an option that was dropped in silence may be the one that names the keys.
+/// Passes one file's options to a command. Unknown options and wrong values are errors with their
+/// line: an option that was silently ignored may be the one that names the keys.
 class Configuration {
 public:
   Configuration(CLI::App& app, std::string file) : app_(app), file_(std::move(file)) {}
@@ -34,7 +34,7 @@ private:
                                fmt::format("{}, line {}: {}", file_, at.begin.line, what));
   }
 
-  /// Options stand at the top, or in a section that is named as the command.
+  /// Applies options at the top, or in a section with the command's name.
   void apply(const toml::table& table, bool in_section = false) {
     for (const auto& [key, node] : table) {
       const std::string name(key.str());
@@ -50,8 +50,8 @@ private:
     }
   }
 
-  /// What the command line says goes first. Values set here run their options' own checks twice:
-  /// here, where the line is known, and when the command's options are read.
+  /// Sets an option unless the command line did. Values set here run their options' own checks
+  /// twice: here, where the line is known, and when the command's options are read.
   void set(const std::string& name, const toml::node& node) {
     CLI::Option* option = app_.get_option_no_throw("--" + name);
     if (!option || name == "help" || name == "config")
@@ -119,7 +119,7 @@ private:
 } // namespace
 
 void add_configuration_option(CLI::App& app) {
-  // The first option's callback is the first to run: the others then see what it added.
+  // The first option's callback is the first to run, so the other options see what it added.
   app.add_option_function<std::string>(
          "--config", [&app](const std::string& file) { Configuration(app, file).apply(); },
          "Options from a file (TOML): name = value, one a line; the command line goes first")

@@ -5,7 +5,7 @@
 
 namespace paceline::apps {
 
-/// --config FILE (TOML or INI): what the file says counts where the command line says nothing. Its
+/// Adds --config FILE (TOML or INI), whose options count unless the command line gives them. Their
 /// names are the long options' without the dashes. To be added before all other options.
 void add_configuration_option(CLI::App& app);
 

@@ -8,10 +8,10 @@
 
 namespace paceline::apps {
 
-/// Prints them; gives the exit status.
+/// Prints them, and returns the exit status.
 Result<int> show_devices(bool json);
 
-/// As options take them: "cpu", the GPUs that there are, simulated devices.
+/// Returns the names that options take: "cpu", the GPUs that there are, simulated devices.
 std::vector<std::string> device_names();
 
 } // namespace paceline::apps

@@ -66,7 +66,8 @@ std::string_view option_of(std::string_view field) {
   return at == std::end(field_names) ? field : at->option;
 }
 
-/// As requests in JSON have it, and protobuf's; the engine's fields are none of a request.
+/// Returns the field's name in requests, which is the same in JSON and protobuf; fields of the
+/// engine are not part of a request and get their options' names.
 std::string_view request_field_of(std::string_view field) {
   for (const std::string_view owner : {"Request::", "Sampling::"})
     if (field.starts_with(owner))
@@ -78,8 +79,8 @@ bool in_a_name(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == ':';
 }
 
-/// `text` with `known_as` of every field in it; "FIELD = VALUE" becomes "NAME VALUE" if the field
-/// has another name.
+/// Replaces every field in `text` by `known_as` of it; "FIELD = VALUE" becomes "NAME VALUE" if the
+/// field has another name.
 template <class KnownAs>
 std::string renamed(std::string_view text, KnownAs known_as) {
   constexpr std::string_view assigned = " = ";
@@ -87,7 +88,7 @@ std::string renamed(std::string_view text, KnownAs known_as) {
   while (!text.empty()) {
     const auto end = std::find_if_not(text.begin(), text.end(), in_a_name);
     std::string_view word = text.substr(0, std::size_t(end - text.begin()));
-    while (word.ends_with(':')) // the sentence's, not the field's
+    while (word.ends_with(':')) // The colon is the sentence's, not the field's.
       word.remove_suffix(1);
     const std::string_view name = known_as(word);
     out += name;

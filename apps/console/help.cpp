@@ -1,4 +1,4 @@
-// paceline help: what --help says, by another name.
+// paceline help: prints the same as --help.
 #include "apps/console/command.hpp"
 #include "apps/console/output.hpp"
 
@@ -12,12 +12,13 @@
 namespace paceline::apps {
 namespace {
 
-/// CLI::App::help would explain the command that was chosen, which is this one.
+/// Returns the help of a command. CLI::App::help would explain the command that was chosen, which
+/// is `help`.
 std::string help_of(const CLI::App& app, const std::string& parent) {
   return app.get_formatter()->make_help(&app, parent + app.get_name(), CLI::AppFormatMode::Normal);
 }
 
-/// names: of a command, and of one within it.
+/// Prints the help. names: of a command, and of one within it.
 Result<int> explain(const CLI::App& program, const std::vector<std::string>& names) {
   const CLI::App* app = &program;
   std::string parent;

@@ -8,13 +8,14 @@
 
 namespace paceline::apps {
 
-/// Names where a text comes from; without either it is standard input.
+/// The place a text comes from; if neither is set it is standard input.
 struct PromptSource {
   std::optional<std::string> text; ///< "-": standard input.
   std::optional<std::string> file;
 };
 
-/// The text a user named, byte for byte. Longer ones than the engine takes are refused unread.
+/// Returns the text that a user named, byte for byte. A text longer than the engine takes is
+/// refused unread.
 Result<std::string> read_text(const PromptSource& source);
 
 } // namespace paceline::apps

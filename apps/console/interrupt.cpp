@@ -30,7 +30,7 @@ Interrupt::~Interrupt() {
     const std::lock_guard lock(mutex_);
     closing_ = true;
   }
-  pthread_kill(thread_.native_handle(), SIGINT); // wakes sigwait
+  pthread_kill(thread_.native_handle(), SIGINT); // This wakes sigwait.
   thread_.join();
 }
 

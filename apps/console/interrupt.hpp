@@ -1,4 +1,4 @@
-// Ctrl-C: the first one ends the work in hand in good order, the second the program at once.
+// Ctrl-C: the first one ends the work in hand in good order, the second ends the program at once.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ public:
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
 
-  /// Work that a first Ctrl-C ends through `action`; without any, it ends the program (status
+  /// Work that a first Ctrl-C ends through `action`; without any, Ctrl-C ends the program (status
   /// 130). The action runs on another thread, and never after the scope's end.
   class Scope {
   public:
@@ -29,10 +29,10 @@ public:
     Interrupt* owner_;
   };
   [[nodiscard]] Scope on_first(std::function<void()> action);
-  /// The same for every Ctrl-C until the scope's end: none ends the program, none is `seen`.
+  /// Calls `action` on every Ctrl-C until the scope's end: none ends the program, none is `seen`.
   [[nodiscard]] Scope on_each(std::function<void()> action);
 
-  /// There was one; a scope's action has been called.
+  /// Whether there was a Ctrl-C, and a scope's action has been called.
   bool seen() const;
 
 private:

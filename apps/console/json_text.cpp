@@ -61,7 +61,7 @@ void write(std::string& out, const json::object& object) {
   out += '}';
 }
 
-/// What has none of our numbers Boost writes faster.
+/// Writes a value. Parts without such numbers are left to Boost, which is faster.
 void write(std::string& out, const json::value& value) {
   if (value.is_double())
     write(out, value.get_double());

@@ -18,7 +18,7 @@ boost::json::object lookups_json(const Engine& engine, std::string_view scope) {
     lookups["suffix"] = scope.empty()
                             ? std::string("its own text")
                             : fmt::format("its own text, and earlier answers of {}", scope);
-  if (drafts("ngram")) // remembers nothing beyond it
+  if (drafts("ngram")) // It remembers nothing but the request's own text.
     lookups["ngram"] = "its own text";
   return lookups;
 }

@@ -28,14 +28,14 @@ constexpr const char* output_group = "Output";
 
 constexpr std::int64_t int_max = std::numeric_limits<int>::max();
 
-/// Those of the command line for a number of a request, which is called so.
+/// Returns the options that set the request's number of this name.
 std::string options_of(std::string_view field) {
   std::string option = fmt::format("--{}", field);
   std::ranges::replace(option, '_', '-');
   if (field == "temperature")
     option += ",--temp";
   else if (field == "repetition_penalty")
-    option += ",--repeat-penalty"; // llama.cpp's
+    option += ",--repeat-penalty"; // This is llama.cpp's name.
   return option;
 }
 
@@ -50,7 +50,7 @@ void add_endings(CLI::App& app, Request& request) {
   app.add_flag("--ignore-eos", request.ignore_eos, "Go on after the model's end of text");
 }
 
-/// One, or a look-up and a model in any order.
+/// Sets one draft, or a look-up and a model in any order.
 void set_drafts(EngineOptions& engine, std::vector<std::string> given) {
   const bool both =
       std::ranges::count(given, "suffix") == 1 && std::ranges::count(given, "none") == 0;
@@ -99,7 +99,7 @@ void add_window_options(CLI::App& app, EngineOptions& engine) {
       ->type_name("N");
 }
 
-/// Who asks for speculation must have a draft.
+/// Checks that there is a draft if speculation was asked for.
 void settle_draft(EngineOptions& engine, const CLI::Option& mode) {
   engine.drafters = actors::drafter_names(engine);
   const bool speculates =
@@ -111,7 +111,7 @@ void settle_draft(EngineOptions& engine, const CLI::Option& mode) {
                                            to_string(engine.speculation)));
 }
 
-/// The form of answers; one at most.
+/// Adds the options for the form of answers, at most one of which may be given.
 void add_form_options(CLI::App& app, Request& request) {
   const auto add = [&](const char* name, Constraint::Kind kind, bool in_a_file, const char* what) {
     const auto take = [&request, kind, in_a_file, name](const std::string& given) {
@@ -168,7 +168,7 @@ CLI::Validator weight_format() {
   return CLI::Validator(check, "");
 }
 
-/// For a draft or a stage on a node.
+/// Adds the options for a draft or a stage on a node.
 void add_node_options(CLI::App& app, EngineOptions& engine) {
   app.add_option("--draft-top-k", engine.draft_top_k,
                  "Likeliest tokens that a node draws from where its distribution crosses; 0: all")

@@ -1,5 +1,5 @@
 // The options that commands share, bound to the fields of the library's own EngineOptions and
-// Request: what is written here is the only place where the command line meets them.
+// Request: this is the only place where the command line meets them.
 #pragma once
 
 #include "apps/console/input.hpp"
@@ -14,44 +14,43 @@
 
 namespace paceline::apps {
 
-/// -m, --device, --reserve-device, -t, --dtype, --weights, --head-weights, --weight-scales, -c,
-/// --kv-memory
+/// Adds -m, --device, --reserve-device, -t, --dtype, --weights, --head-weights, --weight-scales, -c
+/// and --kv-memory.
 void add_model_options(CLI::App& app, EngineOptions& engine);
-/// Of these, --device and how the target is divided among several.
+/// Adds only --device and the options that divide the target among several devices.
 void add_device_options(CLI::App& app, EngineOptions& engine);
-/// --scheduling-policy, --batching, --row-budget, --time-between-tokens.
+/// Adds --scheduling-policy, --batching, --row-budget and --time-between-tokens.
 void add_batching_options(CLI::App& app, EngineOptions& engine);
-/// -d, --draft-device, --draft-weights, --max-num-seqs, --prefill, --prefill-chunk, --speculation,
-/// --window,
-/// --lookahead, --verify
+/// Adds -d, --draft-device, --draft-weights, --max-num-seqs, --prefill, --prefill-chunk,
+/// --speculation, --window, --lookahead and --verify.
 void add_speculation_options(CLI::App& app, EngineOptions& engine, Request& request);
-/// --temperature, --top-k, --top-p, --min-p, penalties
+/// Adds --temperature, --top-k, --top-p, --min-p and penalties.
 void add_distribution_options(CLI::App& app, Sampling& sampling);
-/// --json-schema, --grammar, --regex, -n, --temperature, --top-k, --top-p, --min-p, penalties,
-/// --seed, --stop, --ignore-eos
+/// Adds --json-schema, --grammar, --regex, -n, --temperature, --top-k, --top-p, --min-p, penalties,
+/// --seed, --stop and --ignore-eos.
 void add_sampling_options(CLI::App& app, Request& request);
-/// [PROMPT], -p, -f; `name`: what the text is called.
+/// Adds [PROMPT], -p and -f. name: what the text is called.
 void add_prompt_options(CLI::App& app, PromptSource& prompt, const std::string& name);
 void add_trace_option(CLI::App& app, EngineOptions& engine);
 CLI::Option* add_json_option(CLI::App& app, bool& json);
 
-/// The names of modes and rules.
+/// Returns the names of modes and rules.
 const Choices<SpeculationMode>& speculation_choices();
 const Choices<VerifyRule>& verify_choices();
 
-/// --node-cert and its like.
+/// Adds --node-cert and its like.
 void add_node_certificates(CLI::App& app, NodeTls& tls);
 
-/// --weights and its like: one of the microscaling formats.
+/// Adds --weights or its like: one of the microscaling formats.
 CLI::Option* add_weight_format(CLI::App& app, const std::string& flag,
                                std::optional<WeightFormat>& format, const std::string& description);
-/// Several, with commas between them.
+/// Adds an option for several formats, with commas between them.
 CLI::Option* add_weight_formats(CLI::App& app, const std::string& flag,
                                 std::vector<WeightFormat>& formats, const std::string& description);
 
 void add_weight_scales(CLI::App& app, ScaleChoice& scales);
 
-/// Both devices are simulated, so that time can be virtual.
+/// Whether both devices are simulated, so that time can be virtual.
 bool simulated(const EngineOptions& engine);
 
 } // namespace paceline::apps

@@ -120,7 +120,7 @@ std::string counted(std::uint64_t count, std::string_view what) {
 }
 
 std::string speed_text(std::uint64_t tokens, double rate) {
-  constexpr double whole = 100; // from here on a decimal says nothing
+  constexpr double whole = 100; // Rates from here on are printed without a decimal.
   return counted(tokens, "token") + (rate <= 0      ? std::string()
                                      : rate < whole ? fmt::format(", {:.1f} tokens/s", rate)
                                                     : fmt::format(", {:.0f} tokens/s", rate));

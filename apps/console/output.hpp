@@ -1,4 +1,4 @@
-// What commands print: JSON objects with docs/program.md's keys, and tables for people.
+// The output of commands: JSON objects with docs/program.md's keys, and tables for people.
 #pragma once
 
 #include "apps/console/terminal.hpp"
@@ -15,34 +15,34 @@
 namespace paceline::apps {
 
 boost::json::object model_json(const ModelInfo& model);
-/// What a model's weights are in, for people: "bf16", "mxfp6, rest bf16".
+/// Returns the formats of a model's weights, for people: "bf16", "mxfp6, rest bf16".
 std::string formats_text(const ModelInfo& model);
 boost::json::object speculation_json(const SpeculationStats& stats, int completion_tokens);
 boost::json::object usage_json(const Usage& usage);
 boost::json::array ids_json(std::span<const TokenId> ids);
 
-/// Prints `object` on a line of its own; gives the exit status.
+/// Prints `object` on a line of its own, and returns the exit status.
 Result<int> print_json(const boost::json::object& object);
-/// Prints `text`; gives the exit status.
+/// Prints `text`, and returns the exit status.
 Result<int> print_text(std::string_view text);
 
-/// Tokens per round, the verdict's own among them; 0 before the first round.
+/// Returns the tokens per round, the verdict's own among them; 0 before the first round.
 double tokens_per_round(const SpeculationStats& stats, int completion_tokens);
 
-/// "1 token", "2 tokens"
+/// Returns "1 token", "2 tokens" and the like.
 std::string counted(std::uint64_t count, std::string_view what);
-/// "48 tokens, 312 tokens/s"; rate: 0: there is none to speak of, as with a single token.
+/// Returns "48 tokens, 312 tokens/s". rate: 0: there is none to report, as with a single token.
 std::string speed_text(std::uint64_t tokens, double rate);
 
-/// "2.00 GiB", "512 B"
+/// Returns "2.00 GiB", "512 B" and the like.
 std::string human_bytes(std::uint64_t bytes);
 
-/// Columns under headings: the first one flush left, the others flush right.
+/// A table of columns under headings: the first column flush left, the others flush right.
 class Table {
 public:
   explicit Table(std::vector<std::string> headings);
   void add(std::vector<std::string> row);
-  /// Lines, each ending with a newline.
+  /// Returns the lines, each of which ends with a newline.
   std::string text() const;
 
 private:

@@ -13,7 +13,7 @@ struct Character {
   std::size_t size;
 };
 
-/// The first one; bytes that are none count as U+FFFD.
+/// Decodes the first character; bytes that are none count as U+FFFD.
 Character first_of(std::string_view text) {
   utf8proc_int32_t point = 0;
   const auto size = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
@@ -43,7 +43,7 @@ std::string printable(std::string_view text) {
   while (!text.empty()) {
     const Character c = first_of(text);
     if (c.point < 0x20 && c.point != '\n' && c.point != '\t')
-      out += utf8(0x2400 + c.point); // Control Pictures
+      out += utf8(0x2400 + c.point); // These are the Control Pictures.
     else if (c.point == 0x7F)
       out += utf8(0x2421);
     else if ((c.point >= 0x80 && c.point < 0xA0) || turns_direction(c.point))

@@ -1,13 +1,13 @@
-// What repeated measurements say.
+// Statistics of repeated measurements.
 #pragma once
 
 #include <vector>
 
 namespace paceline::apps {
 
-/// The middle value (the mean of the two middle ones); 0 for none.
+/// Returns the middle value (the mean of the two middle ones); 0 for none.
 double median(std::vector<double> values);
-/// (largest - smallest) / median; 0 for fewer than two.
+/// Returns (largest - smallest) / median; 0 for fewer than two.
 double spread(const std::vector<double>& values);
 
 } // namespace paceline::apps

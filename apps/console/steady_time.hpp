@@ -7,8 +7,8 @@
 
 namespace paceline::apps {
 
-/// Lanes with threads of their own only read the clock; simulated ones, which ask to be called
-/// back, are opened by the engine.
+/// The real clock. Lanes with threads of their own only read the clock; simulated ones, which ask
+/// to be called back, are opened by the engine.
 class SteadyTime final : public base::Timekeeper {
 public:
   base::TimePoint now() const override { return std::chrono::steady_clock::now(); }

@@ -14,7 +14,7 @@ namespace {
 using messages::NodeDevice;
 using messages::Surveyed;
 
-/// As a device's name in options.
+/// Returns the device's name as options take it.
 std::string full_name(const nodes::Endpoint& node, const std::string& device) {
   return fmt::format("node://{}/{}", node.text(), text::shown(device));
 }

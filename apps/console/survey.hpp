@@ -1,4 +1,4 @@
-// `paceline inspect --devices --node`: what a node has.
+// `paceline inspect --devices --node`: the devices and models of a node.
 #pragma once
 
 #include "paceline/engine.hpp"
@@ -7,7 +7,8 @@
 
 namespace paceline::apps {
 
-/// Asks the node and prints; gives the exit status. node: HOST:PORT, or node://HOST:PORT.
+/// Asks the node, prints its answer, and returns the exit status. node: HOST:PORT, or
+/// node://HOST:PORT.
 Result<int> show_node(const std::string& node, const NodeTls& tls, bool json);
 
 } // namespace paceline::apps

@@ -10,11 +10,12 @@
 namespace paceline::apps {
 namespace {
 
-// What is over within this time needs no progress shown; nor does an eye need more.
+// Work that ends within this time needs no progress shown, and an eye needs no more frequent
+// updates.
 constexpr std::chrono::milliseconds progress_delay{400};
 constexpr std::chrono::milliseconds progress_pause{100};
 
-// 0, or the error number.
+// Returns 0, or the error number.
 int write_all(int file, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(file, text.data(), text.size());

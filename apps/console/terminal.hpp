@@ -1,4 +1,4 @@
-// Standard output and standard error as a polite program uses them.
+// Standard output and standard error, with care for terminals and for readers that go away.
 #pragma once
 
 #include "paceline/error.hpp"
@@ -15,40 +15,41 @@
 namespace paceline::apps {
 
 /// Standard output, unbuffered. It remembers how it failed: a reader that has gone away (a broken
-/// pipe) is no error, only a reason to stop; anything else, such as a full disk, is one.
+/// pipe) is no error, only a reason to stop; any other failure, such as a full disk, is an error.
 class Output {
 public:
-  /// False once nothing can be written any more.
+  /// Writes the text. Returns false once nothing can be written any more.
   bool write(std::string_view text);
   bool open() const { return error_number_ == 0; }
-  /// An error unless all was written or the reader went away.
+  /// Returns an error unless all was written or the reader went away.
   Result<void> finish() const;
 
 private:
   int error_number_ = 0;
 };
 
-/// A remark on standard error, which is never worth failing for. Adds no newline.
+/// Writes a remark on standard error, and ignores failures. Adds no newline.
 void note(std::string_view text);
 
 bool output_is_terminal();
 bool errors_are_terminal();
 bool input_is_terminal();
 
-/// A terminal that can go back over what it shows: TERM is set, and not "dumb".
+/// Whether the terminal can go back over what it shows: TERM is set, and not "dumb".
 bool moves_cursor(bool terminal);
-/// One that does, and NO_COLOR is not set.
+/// Whether it can do that, and NO_COLOR is not set.
 bool shows_color(bool terminal);
 
 struct ScreenSize {
   int columns = 80;
   int rows = 24;
 };
-/// Of the terminal at standard output; where that is none, the usual size.
+/// Returns the size of the terminal at standard output; if that is no terminal, the usual size.
 ScreenSize screen_size();
 
-/// While it lives, a terminal at standard input does not show what is typed, which would land in
-/// the midst of what the program writes. Whoever reads next gets it, unless Ctrl-C came behind it.
+/// Hides typing while it lives: a terminal at standard input does not show what is typed, which
+/// would land in the midst of the program's output. Whoever reads next gets it, unless Ctrl-C came
+/// behind it.
 class HiddenTyping {
 public:
   HiddenTyping();
@@ -57,15 +58,16 @@ public:
   HiddenTyping& operator=(const HiddenTyping&) = delete;
 
 private:
-  std::optional<termios> before_; ///< None: it is no terminal.
+  std::optional<termios> before_; ///< None: standard input is no terminal.
 };
 
-/// Dim or bold where standard output (or standard error) is a terminal that shows color.
+/// Returns the text dim or bold if standard output (or standard error) is a terminal that shows
+/// color.
 std::string dim(std::string_view text, bool terminal);
 std::string bold(std::string_view text, bool terminal);
 
-/// One line on standard error that is rewritten in place while something takes longer than
-/// a moment, and leaves nothing behind. Silent unless standard error is a terminal.
+/// A line on standard error that is rewritten in place while some work takes longer than a moment,
+/// and leaves nothing behind. Silent unless standard error is a terminal.
 class ProgressLine {
 public:
   ProgressLine();
@@ -73,7 +75,7 @@ public:
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  /// done: 0 to 1.
+  /// Shows the progress. done: 0 to 1.
   void show(std::string_view what, double done);
   void clear();
 
@@ -83,15 +85,15 @@ private:
   bool shown_ = false;
 };
 
-/// A line like it that says how long something has taken, where nobody knows how far it is: from a
-/// moment after its construction until `over`. It has a thread of its own.
+/// A line like it for work whose progress nobody knows: it shows how long the work has taken, from
+/// a moment after its construction until `over`. It has a thread of its own.
 class Patience {
 public:
   explicit Patience(std::string what);
   ~Patience() { over(); }
   Patience(const Patience&) = delete;
   Patience& operator=(const Patience&) = delete;
-  /// Takes the line away; nothing is shown any more.
+  /// Removes the line, and shows nothing any more.
   void over();
 
 private:

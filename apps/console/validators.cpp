@@ -55,7 +55,7 @@ CLI::Validator seed_number() {
 CLI::Validator number(double low, double high) {
   return must_be(fmt::format("a number from {} to {}", low, high), [=](const std::string& text) {
     const auto value = parse<double>(text);
-    return value && *value >= low && *value <= high; // false for NaN
+    return value && *value >= low && *value <= high; // This is false for NaN.
   });
 }
 
@@ -80,7 +80,7 @@ CLI::Validator memory_size() {
     try {
       if (in_bytes(text).empty() && parse<std::uint64_t>(text))
         return std::string();
-    } catch (const CLI::ValidationError&) { // said below, in our words
+    } catch (const CLI::ValidationError&) { // The error below says it in our words.
     }
     return not_acceptable(given, "a size such as 512M or 2G");
   };

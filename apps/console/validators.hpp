@@ -10,28 +10,28 @@
 
 namespace paceline::apps {
 
-/// low to high, both included.
+/// Accepts whole numbers from low to high, both included.
 CLI::Validator whole_number(std::int64_t low, std::int64_t high);
-/// A finite number from low (or above it) to high.
+/// Accepts a finite number from low (or above it) to high.
 CLI::Validator number(double low, double high);
 CLI::Validator number_above(double low, double high);
-/// Any 64 bits.
+/// Accepts any 64 bits.
 CLI::Validator seed_number();
-/// "auto", or a whole number.
+/// Accepts "auto", or a whole number.
 CLI::Validator automatic_or_number(std::int64_t low, std::int64_t high);
-/// "512M", "2GiB": turned into bytes.
+/// Accepts "512M", "2GiB" and the like, and turns them into bytes.
 CLI::Validator memory_size();
-/// What `base::write_file` could write.
+/// Accepts a file that `base::write_file` could write.
 CLI::Validator writable_file();
 
-/// A message for a value that is not `wanted`.
+/// Returns a message for a value that is not `wanted`.
 std::string not_acceptable(const std::string& value, const std::string& wanted);
 
-/// Names of values, as the user writes them.
+/// Names of values, in the user's spelling.
 template <class T>
 using Choices = std::vector<std::pair<std::string, T>>;
 
-/// What a name means; none: it is not one of the choices.
+/// Returns the value with this name; none: it is not one of the choices.
 template <class T>
 std::optional<T> meaning(const Choices<T>& choices, const std::string& given) {
   for (const auto& [name, value] : choices)
@@ -40,7 +40,7 @@ std::optional<T> meaning(const Choices<T>& choices, const std::string& given) {
   return std::nullopt;
 }
 
-/// "off|sync|overlap"
+/// Returns a list such as "off|sync|overlap".
 template <class T>
 std::string names(const Choices<T>& choices) {
   std::string all;
@@ -49,7 +49,7 @@ std::string names(const Choices<T>& choices) {
   return all;
 }
 
-/// An option whose value is one of a few names. `target` keeps its default until one is given.
+/// Adds an option whose value is one of a few names. `target` keeps its default until one is given.
 template <class T>
 CLI::Option* add_choice(CLI::App& app, const std::string& flags, T& target,
                         const Choices<T>& choices, const std::string& description) {
@@ -64,10 +64,9 @@ CLI::Option* add_choice(CLI::App& app, const std::string& flags, T& target,
       ->type_name(names(choices));
 }
 
-/// What all options of a program and of its commands have: of one value the last one that is given
-/// counts, and the names of files, folders and models begin with ~ as in a shell, which sees
-/// neither
-/// `--model=~/llama` nor a file of options.
+/// Sets what all options of a program and of its commands have in common: if an option takes one
+/// value, the last given one counts; and the names of files, folders and models may begin with ~ as
+/// in a shell, which does not see `--model=~/llama` or a file of options.
 void settle_options(CLI::App& program);
 
 } // namespace paceline::apps

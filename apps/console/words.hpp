@@ -6,12 +6,13 @@
 
 namespace paceline::apps {
 
-/// What may stand for a model besides folders: demo, scripted, and what the local Hugging Face
-/// cache holds.
+/// Returns the names that a model may have besides folders: demo, scripted, and the models in the
+/// local Hugging Face cache.
 std::vector<std::string> model_words();
-/// What may stand for a draft: those, look-ups, none, and the target itself in each format.
+/// Returns the names that a draft may have: those, look-ups, none, and the target itself in each
+/// format.
 std::vector<std::string> draft_words();
-/// The microscaling formats of weights.
+/// Returns the names of the microscaling formats of weights.
 std::vector<std::string> weight_format_words();
 
 } // namespace paceline::apps

@@ -1,10 +1,10 @@
-// The smallest use of the library: complete a prompt and print what comes, as it comes.
+// The smallest use of the library: completes a prompt and prints the text as it comes.
 #include "paceline/engine.hpp"
 
 #include <cstdio>
 
 int main(int count, char** arguments) {
-  auto engine = paceline::Engine::open({}); // the built-in demo pair on this machine's cores
+  auto engine = paceline::Engine::open({}); // This is the demo pair, on this machine's cores.
   if (!engine) {
     std::fprintf(stderr, "%s\n", engine.error().text().c_str());
     return 1;

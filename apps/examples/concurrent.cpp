@@ -31,14 +31,14 @@ asio::awaitable<void> whole(paceline::AsyncEngine& service) {
 
 asio::awaitable<void> cancelled(paceline::AsyncEngine& service) {
   auto asked = request("import os\n");
-  asked.max_tokens.reset(); // as long as the context allows
+  asked.max_tokens.reset(); // It may be as long as the context allows.
   asked.ignore_eos = true;
   auto stream = co_await service.async_submit(std::move(asked), use_awaitable);
   if (!stream)
     co_return;
   while (auto event = co_await stream->async_next(use_awaitable)) {
     if (std::holds_alternative<paceline::Delta>(*event))
-      stream->cancel(); // what is there is enough
+      stream->cancel(); // The first words are enough.
     else if (const auto* end = std::get_if<paceline::Finished>(&*event))
       report("cancelled", *end);
   }
@@ -55,7 +55,7 @@ asio::awaitable<void> in_time(paceline::AsyncEngine& service) {
 }
 
 int main() {
-  asio::io_context io(1); // before the engine, whose threads post to it
+  asio::io_context io(1); // It must outlive the engine, whose threads post to it.
   auto engine = paceline::Engine::open({});
   if (!engine) {
     std::fprintf(stderr, "%s\n", engine.error().text().c_str());
@@ -69,5 +69,5 @@ int main() {
   asio::co_spawn(io, whole(service), rethrow);
   asio::co_spawn(io, cancelled(service), rethrow);
   asio::co_spawn(io, in_time(service), rethrow);
-  io.run(); // until all have ended
+  io.run(); // This returns when all have ended.
 }

@@ -1,5 +1,5 @@
-// What an engine did, in the text format that Prometheus reads: print it, write it to a file for
-// the node exporter, or answer a scrape with it (`paceline serve` has a whole set at /metrics).
+// Prints what an engine did, in the text format that Prometheus reads. It can also be written to a
+// file for the node exporter, or answer a scrape (`paceline serve` has a whole set at /metrics).
 #include "paceline/engine.hpp"
 
 #include <cstdio>

@@ -19,7 +19,7 @@ asio::awaitable<void> ask(paceline::Client& client, const char* prompt) {
   paceline::Request request;
   request.prompt = prompt;
   request.max_tokens = 48;
-  request.sampling.seed = 1; // so that the answer repeats itself, and may be retried
+  request.sampling.seed = 1; // A seed makes the answer repeat itself, so it may be retried.
   auto stream = co_await client.async_submit(std::move(request), {.retries = 3}, use_awaitable);
   if (!stream) {
     std::fprintf(stderr, "%s\n", stream.error().text().c_str());
@@ -46,5 +46,5 @@ int main(int count, char** arguments) {
   };
   asio::co_spawn(io, ask(client, "def fibonacci(n):"), rethrow);
   asio::co_spawn(io, ask(client, "class Stack:"), rethrow);
-  io.run(); // until both have ended
+  io.run(); // This returns when both have ended.
 }

@@ -52,7 +52,7 @@ asio::awaitable<void> accept(tcp::acceptor& acceptor, paceline::Engine& engine) 
 
 int main(int count, char** arguments) {
   const auto port = std::uint16_t(count > 1 ? std::atoi(arguments[1]) : 0);
-  asio::io_context io(1); // before the engine, whose threads post to it
+  asio::io_context io(1); // It must outlive the engine, whose threads post to it.
   auto engine = paceline::Engine::open({});
   if (!engine) {
     std::fprintf(stderr, "%s\n", engine.error().text().c_str());

@@ -32,11 +32,11 @@ struct Options {
   std::string prompts_file; ///< Empty: the built-in ones.
   int prompts = 32;
   ScaleOptions scale;
-  std::string compare; ///< An earlier report; empty: none.
+  std::string compare; ///< File with an earlier report; empty: none.
   bool json = false;
 };
 
-/// The modes that make sense: without a draft only one does.
+/// Returns the modes that make sense: without a draft only one does.
 std::vector<SpeculationMode> modes_of(const EngineOptions& engine) {
   using enum SpeculationMode;
   if (engine.drafters.empty())
@@ -58,7 +58,7 @@ Result<ModesPlan> plan_of(const Options& options) {
   return plan;
 }
 
-/// The target as it is without quantization, alone; none where the target is not quantized.
+/// Opens the target without quantization and without a draft; none if the target is not quantized.
 Result<std::optional<Session>> open_not_quantized(EngineOptions options) {
   if (!options.weights && !options.head_weights)
     return std::nullopt;
@@ -71,9 +71,9 @@ Result<std::optional<Session>> open_not_quantized(EngineOptions options) {
   });
 }
 
-/// Modes, on an engine of its own.
+/// Measures the modes, on an engine of its own.
 Result<void> run_modes(EngineOptions engine_options, const ModesPlan& plan, BenchReport& report) {
-  engine_options.speculation = SpeculationMode::automatic; // So that each request can choose.
+  engine_options.speculation = SpeculationMode::automatic; // Each request can then choose.
   const EngineOptions session_options = engine_options;
   auto session = open_session(std::move(engine_options));
   if (!session)
@@ -123,7 +123,8 @@ Result<BenchReport> measure(const Options& options, Interrupt& interrupt) {
   report.temperature = *plan->request.sampling.temperature;
   if (const auto ran = run_modes(engine, *plan, report); !ran)
     return tl::unexpected(ran.error());
-  // A profile's steps are what it says, and those of a divided target are not of one device.
+  // The steps of a simulated device are what its profile says, and those of a divided target do not
+  // belong to one device.
   if (!report.simulated && report.target.stages.empty() && report.target.shards == 1) {
     auto steps = measure_steps(report.target, report.draft, engine);
     if (!steps)
@@ -136,7 +137,7 @@ Result<BenchReport> measure(const Options& options, Interrupt& interrupt) {
   return report;
 }
 
-/// before: an earlier report to compare with; empty: none.
+/// Prints the report. before: an earlier report to compare with; empty: none.
 Result<int> print_report(const BenchReport& report, const boost::json::object& before, bool json) {
   boost::json::object now = report_json(report);
   if (before.empty())
@@ -163,7 +164,7 @@ Result<int> run(const Options& options, Interrupt& interrupt) {
   return report->traced.and_then([&] { return printed; });
 }
 
-/// own: options of `bench`, which mean nothing there.
+/// Runs a command within `bench`. own: options of `bench`, which mean nothing there.
 Result<int> run_within(const Command& command, const std::vector<CLI::Option*>& own,
                        Interrupt& interrupt) {
   for (const CLI::Option* option : own)

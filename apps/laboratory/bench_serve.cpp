@@ -1,4 +1,4 @@
-// paceline bench serve: load as a service meets it, on a server or on an engine of its own.
+// paceline bench serve: load like that of a service, on a server or on an engine of its own.
 #include "apps/laboratory/bench_serve.hpp"
 #include "actors/limits.hpp"
 #include "apps/console/json_text.hpp"
@@ -33,17 +33,17 @@ using namespace load;
 constexpr int warmup_tokens = 16;
 constexpr double first_rate_default = 1;
 
-/// What load is put on, and what the report says of it.
+/// The target of the load, and the facts on it in the report.
 struct Subject {
   std::unique_ptr<ScaledFolder> scaled;
-  std::unique_ptr<Session> session; ///< Null: a server. Stays where it is: the target names it.
+  std::unique_ptr<Session> session; ///< Null: a server. Must not move: the target refers to it.
   std::unique_ptr<Target> target;
-  std::optional<PromptPool> pool; ///< None where prompts were written.
-  std::string name;               ///< Of the model.
+  std::optional<PromptPool> pool; ///< None if the prompts come from a file.
+  std::string name;               ///< Name of the model.
   boost::json::object facts;
 };
 
-/// Of prompts of the lengths that are wanted.
+/// Makes a pool for prompts of the wanted lengths.
 PromptPool pool_of(std::vector<TokenId> ids, const std::string& text) {
   return ids.empty() ? PromptPool(text) : PromptPool(std::move(ids));
 }
@@ -52,13 +52,13 @@ PromptPool pool_of(std::vector<TokenId> ids, const std::string& text) {
 
 Result<void> warm_up(Engine& engine) {
   Request request;
-  request.prompt_tokens = {0}; // every vocabulary has it
+  request.prompt_tokens = {0}; // Every vocabulary has this id.
   request.max_tokens = warmup_tokens;
   request.ignore_eos = true;
   return answer_of(engine, request).map([](const Completion&) {});
 }
 
-/// text: to cut prompts from.
+/// Opens an engine in this process. text: prompts are cut from it.
 Result<Subject> open_engine(const ServeOptions& options, const Plan& plan, const std::string& text,
                             Interrupt& interrupt) {
   Subject subject;
@@ -67,7 +67,7 @@ Result<Subject> open_engine(const ServeOptions& options, const Plan& plan, const
   if (!scaled)
     return tl::unexpected(scaled.error());
   subject.scaled = std::move(*scaled);
-  if (engine.max_waiting < 0) // not given: all that is asked for
+  if (engine.max_waiting < 0) // Not given: all requests of the plan may wait.
     engine.max_waiting = int(std::min<std::size_t>(plan.size(), actors::limits::max_waiting_max));
   const bool sim = simulated(engine);
   auto session = open_session(std::move(engine));
@@ -98,7 +98,7 @@ Result<Subject> open_engine(const ServeOptions& options, const Plan& plan, const
 
 // --- a server
 
-/// What a body says of sampling.
+/// Returns the sampling fields of a body.
 boost::json::object body_of(const Request& request) {
   boost::json::object body;
   const auto add = [&](const char* name, const auto& value) {
@@ -127,7 +127,8 @@ Result<void> check_server_options(const ServeOptions& options) {
   return {};
 }
 
-/// text: to cut prompts from; where the server cannot tell its ids, words are taken for tokens.
+/// Opens a server as the target. text: prompts are cut from it; if the server cannot tell its ids,
+/// words are taken for tokens.
 Result<Subject> open_server(const ServeOptions& options, const Plan& plan,
                             const std::string& text) {
   const auto url = parse_base_url(options.base_url);
@@ -201,13 +202,13 @@ Result<void> write_text(const std::string& path, const std::string& text) {
                           [&](std::FILE* file) { std::fwrite(text.data(), 1, text.size(), file); });
 }
 
-/// A line and an empty one, or nothing.
+/// Returns a line and an empty one, or nothing.
 std::string lookups_line(const Subject& subject) {
   const std::string text = lookups_text(subject.facts.at("lookups").as_object());
   return text.empty() ? "" : text + "\n\n";
 }
 
-/// Prints the report, and writes it where that is asked for.
+/// Prints the report, and writes it to a file if one was named.
 Result<int> tell(const ServeOptions& options, const Plan& plan, const Subject& subject,
                  boost::json::object figures, const std::string& text) {
   boost::json::object object = head_json(options, plan, subject);
@@ -218,7 +219,8 @@ Result<int> tell(const ServeOptions& options, const Plan& plan, const Subject& s
   return options.json ? print_json(object) : print_text(text);
 }
 
-/// Some requests failed: the report is out, and the exit status says so too.
+/// Makes the error for failed requests: the report is printed, and the exit status tells of them
+/// too.
 tl::unexpected<Error> some_failed(const Figures& figures) {
   const auto often = std::ranges::max_element(figures.failures, {},
                                               [](const auto& reason) { return reason.second; });
@@ -242,8 +244,9 @@ Result<int> load_once(const ServeOptions& options, const Plan& plan, Subject& su
   return told;
 }
 
-/// A bound on the time between tokens alone would let the queue grow for ever: then requests have
-/// to begin in time, too (Sarathi-Serve's 2 seconds, of the median).
+/// Adds a bound on the first token. A bound on the time between tokens alone would let the queue
+/// grow for ever, so requests have to begin in time, too (Sarathi-Serve's 2 seconds, of the
+/// median).
 std::vector<Objective> with_first_token(std::vector<Objective> objectives) {
   if (std::ranges::all_of(objectives, [](const Objective& objective) {
         return objective.latency == Latency::itl || objective.latency == Latency::tpot;

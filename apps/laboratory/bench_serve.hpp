@@ -1,4 +1,4 @@
-// `bench serve`, the one command within another.
+// `bench serve`, the only command within another.
 #pragma once
 
 #include "apps/console/command.hpp"

@@ -1,4 +1,4 @@
-// paceline plan: which models lie on which devices, planned by simulation.
+// paceline plan: plans by simulation which models lie on which devices.
 #include "apps/console/command.hpp"
 #include "apps/console/options.hpp"
 #include "apps/console/output.hpp"
@@ -26,7 +26,7 @@
 namespace paceline::apps {
 namespace {
 
-/// Simulated runs that the figures come from.
+/// Number of simulated runs that the figures come from.
 constexpr int runs = 10;
 
 struct Options {
@@ -44,17 +44,18 @@ struct Options {
   bool json = false;
 };
 
-/// Of the time limit, what baselines and search may have taken: the comparison wants the rest.
+/// Share of the time limit by which the baselines must end. The search must end by the next one;
+/// the rest is left for the comparison.
 constexpr double baseline_share = 0.25;
 constexpr double search_share = 0.85;
 
-/// What ends a search early, and which of it did.
+/// The bounds that end a search early, and which of them did.
 class Bounds {
 public:
   Bounds(double seconds, const std::atomic<bool>& interrupted)
       : limit_(seconds), interrupted_(interrupted) {}
 
-  /// Whether work that ends at this share of the time must end.
+  /// Whether work that must end at this share of the time has to end now.
   bool reached(double share) const { return interrupted_ || seconds() >= share * limit_; }
   bool cut_search() {
     const bool now = reached(search_share);
@@ -75,7 +76,7 @@ private:
   std::atomic<bool> cut_ = false;
 };
 
-/// What a plan is compared with, and may be no worse than.
+/// Placements that a plan is compared with, and may not be worse than.
 struct Baselines {
   placement::Placement replicated;
   placement::Placement one_per_device;
@@ -89,7 +90,7 @@ Baselines baselines(const Options& options, const placement::Problem& problem,
           placement::one_per_device(problem, workload), placement::round_robin(problem)};
 }
 
-/// Unless told, what `serve` can open.
+/// Returns the option or, if it is not given, the most that `serve` can open.
 int max_tensor(const Options& options, const plan::Input& input) {
   return options.max_tensor ? *options.max_tensor
                             : plan::shards_served(input, placement::ShapeBounds().tensor);
@@ -114,7 +115,8 @@ plan::Report search(const Options& options, const plan::Input& input,
   return report;
 }
 
-/// Other traffic than what the plan was made for, so that nobody has been fitted to it.
+/// Measures all placements with other traffic than the plan was made for, so that none is fitted to
+/// it.
 void compare(const Options& options, const plan::Input& input, const Baselines& others,
              const Bounds& bounds, plan::Report& report) {
   using namespace placement;
@@ -144,7 +146,7 @@ Result<void> write_text(const std::string& path, const std::string& text) {
                           [&](std::FILE* file) { std::fwrite(text.data(), 1, text.size(), file); });
 }
 
-/// What is in the file and, with --measure, what its models cost here.
+/// Reads the file and, with --measure, measures the costs of its models here.
 Result<plan::Input> read_file(const Options& options) {
   if (!options.measure)
     return plan::read_input(options.file);

@@ -1,4 +1,4 @@
-// paceline score: how likely a model finds a text.
+// paceline score: how likely a text is to a model.
 #include "apps/console/command.hpp"
 #include "apps/console/input.hpp"
 #include "apps/console/options.hpp"
@@ -21,13 +21,13 @@ struct Options {
   EngineOptions engine;
   std::string file;
   std::vector<WeightFormat> compared; ///< Empty: the text is scored.
-  std::string draft = "auto";         ///< Of a comparison.
+  std::string draft = "auto";         ///< Draft of a comparison.
   bool json = false;
 };
 
 struct Scores {
   std::vector<TokenId> tokens;
-  std::vector<float> logprobs; ///< Of tokens[1], tokens[2], ...: nothing precedes the first.
+  std::vector<float> logprobs; ///< One for tokens[1], tokens[2], ...: nothing precedes the first.
 
   double perplexity() const {
     double sum = 0;
@@ -91,7 +91,7 @@ std::string to_text(const Scores& scores) {
                      scores.tokens.size(), scores.perplexity(), std::log2(scores.perplexity()));
 }
 
-/// Whether there is something to score, and in how many pieces.
+/// Checks that there is something to score, and tells the user if it takes several windows.
 Result<void> check_text(const Options& options, std::size_t tokens, int context) {
   if (tokens < 2)
     return fail(ErrorCode::invalid_argument, fmt::format("{} has {} tokens", options.file, tokens),
@@ -120,7 +120,8 @@ Result<int> run_score(const Options& options, const std::string& text) {
   return options.json ? print_json(to_json(*scores)) : print_text(to_text(*scores));
 }
 
-/// The demo target's is the demo pair's; any other has none by itself.
+/// Returns the draft of a comparison: the demo target has the demo pair's; any other has none by
+/// default.
 std::string draft_of(const Options& options) {
   if (options.draft == "auto")
     return options.engine.target == "demo" ? "demo" : "";

@@ -25,7 +25,7 @@ public:
   void complete(base::TimePoint now) override { seconds_.push_back(base::seconds(now - begin_)); }
   void retire(const gpu::Retirement& how) override { retired_.set_value(how); }
 
-  /// Waits for the end.
+  /// Waits for the end of the step.
   Result<std::vector<double>> seconds() {
     const gpu::Retirement how = retired_.get_future().get();
     if (how.error)

@@ -9,8 +9,9 @@
 
 namespace paceline::apps {
 
-/// Runs `body` on every rank of the lane's team, `times` times, and gives the seconds of each.
-/// before: called ahead of each on the lane's own thread, outside the time; may be empty.
+/// Runs `body` on every rank of the lane's team, `times` times, and returns the seconds of each
+/// run. before: called ahead of each run on the lane's own thread, outside the measured time; may
+/// be empty.
 Result<std::vector<double>> time_on(gpu::Lane& lane, int times,
                                     std::function<void(gpu::Operations&)> body,
                                     std::function<void()> before = {});

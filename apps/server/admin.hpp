@@ -1,4 +1,4 @@
-// What an operator can ask of a server that runs: behind a key of its own.
+// Requests of the operator to a running server, behind a key of their own.
 #pragma once
 
 #include "apps/server/exchange.hpp"
@@ -6,7 +6,7 @@
 
 namespace paceline::apps::serve {
 
-/// Both answer when it is done.
+/// These answer when the model is loaded, or has gone.
 boost::asio::awaitable<void> load_model(Service& service, Exchange& exchange);
 boost::asio::awaitable<void> unload_model(Service& service, Exchange& exchange);
 

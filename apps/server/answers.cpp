@@ -10,19 +10,19 @@ struct Answers::Shared {
   explicit Shared(const asio::any_io_executor& own) : executor(own), news(own), pause(own) {}
 
   asio::any_io_executor executor;
-  asio::steady_timer news;  ///< Of `wait`; cancelled when there is something.
-  asio::steady_timer pause; ///< Of `rest`; cancelled when a stream has ended.
+  asio::steady_timer news;  ///< Timer of `wait`; cancelled when there is an event.
+  asio::steady_timer pause; ///< Timer of `rest`; cancelled when a stream has ended.
   std::vector<AsyncStream> streams;
   std::deque<Item> ready;
-  std::size_t open = 0; ///< Streams whose end has not been taken,
-  int ending = 0;       ///< and those of them that have ended; either may be known first.
+  std::size_t open = 0; ///< Streams whose end has not been taken.
+  int ending = 0;       ///< Ended ones; may be counted before or after `open`.
 };
 
 Answers::Answers(const asio::any_io_executor& executor)
     : shared_(std::make_shared<Shared>(executor)) {}
 
 Answers::~Answers() {
-  shared_->streams.clear(); // cancels; what handlers still bring, nobody reads
+  shared_->streams.clear(); // This cancels them; nobody reads what handlers still bring.
 }
 
 void Answers::add(Stream stream) {

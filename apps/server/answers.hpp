@@ -1,4 +1,4 @@
-// The answers of one request as they come, whichever has something first.
+// The answers of one request, merged into one sequence of events in the order of their coming.
 #pragma once
 
 #include "paceline/asio.hpp"
@@ -13,8 +13,8 @@
 
 namespace paceline::apps::serve {
 
-/// Holds back at most one event of each stream; what comes meanwhile the streams join to one.
-/// Destroying it cancels what has not ended.
+/// Merges the streams of one request. It holds back at most one event of each stream; later ones
+/// are joined to one by the stream itself. Destroying it cancels what has not ended.
 class Answers {
 public:
   explicit Answers(const boost::asio::any_io_executor& executor);
@@ -22,20 +22,20 @@ public:
   Answers& operator=(const Answers&) = delete;
   ~Answers();
 
-  /// Its index is the number of streams added before.
+  /// Adds a stream, whose index is the number of streams added before.
   void add(Stream stream);
 
   struct Item {
-    std::size_t index = 0; ///< Of the stream.
+    std::size_t index = 0; ///< Index of the stream.
     Event event;
   };
-  /// The next event of any; none when all have ended.
+  /// Returns the next event of any stream; none when all have ended.
   boost::asio::awaitable<std::optional<Item>> next();
-  /// Until then: whether `next` would return at once.
+  /// Waits for an event, at most until then. Returns whether `next` would return at once.
   boost::asio::awaitable<bool> wait(std::chrono::steady_clock::time_point until);
-  /// The next event of any, if there is one now.
+  /// Returns the next event of any stream, if there is one now.
   std::optional<Item> try_next();
-  /// Waits until then, but not beyond the end of any.
+  /// Waits until then, or until any stream ends.
   boost::asio::awaitable<void> rest(std::chrono::steady_clock::time_point until);
   void cancel();
 
@@ -43,7 +43,7 @@ private:
   struct Shared;
   static void listen(const std::shared_ptr<Shared>& shared, std::size_t index);
 
-  std::shared_ptr<Shared> shared_; // handlers hold it too
+  std::shared_ptr<Shared> shared_; // Shared with the handlers.
 };
 
 } // namespace paceline::apps::serve

@@ -1,4 +1,4 @@
-// OpenAI's two ways to ask for a text.
+// The two kinds of request for a text in OpenAI's API.
 #pragma once
 
 namespace paceline::apps::serve {

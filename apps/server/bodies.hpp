@@ -1,4 +1,4 @@
-// From the bytes of a body to what an endpoint wants of it.
+// Reading the body of a request into what an endpoint needs.
 #pragma once
 
 #include "apps/server/exchange.hpp"
@@ -11,16 +11,17 @@
 
 namespace paceline::apps::serve {
 
-/// What reads a body, or says what is wrong with it.
+/// A function that reads a body, or returns what is wrong with it.
 using BodyReader = std::function<std::optional<ApiError>(const boost::json::object&)>;
 
-/// Parses the exchange's body, which is then no longer there, and has it read; a long one where it
-/// holds up nobody. What parsing allocates counts as the request's. read: must live until then.
+/// Parses the exchange's body, which is then no longer there, and calls `read`; a long body is
+/// parsed on another thread, so that it holds up nobody. What parsing allocates counts as the
+/// request's. read: must live until then.
 boost::asio::awaitable<std::optional<ApiError>> read_body(Service& service, Exchange& exchange,
                                                           const BodyReader& read);
 
-/// Of the model that a body asks for; of one that has no engine nothing is known, and any id may be
-/// one of its tokens.
+/// Returns the vocabulary of the model that a body asks for. If the model has no engine yet, the
+/// size is unknown, and any id may be one of its tokens.
 int vocabulary_of(const Vocabularies& vocabularies, const boost::json::object& body);
 
 } // namespace paceline::apps::serve

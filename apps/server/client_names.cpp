@@ -13,16 +13,16 @@ namespace {
 
 constexpr std::string_view node = "node://";
 
-/// One past the address that begins at `begin`: [::1]:7000/cpu:1
+/// Returns the index one past the address that begins at `begin`, such as [::1]:7000/cpu:1.
 std::size_t end_of_address(std::string_view text, std::size_t begin) {
   constexpr std::string_view after = " \t\n,;+|\"'()";
   std::size_t end = std::min(text.find_first_of(after, begin), text.size());
-  while (end > begin && (text[end - 1] == ':' || text[end - 1] == '.')) // of the sentence
+  while (end > begin && (text[end - 1] == ':' || text[end - 1] == '.')) // It ends the sentence.
     --end;
   return end;
 }
 
-/// "cpu" of "cpu:0-3", of a node's as its address names it.
+/// Returns "cpu" for "cpu:0-3", and for a node's device the type that its address names.
 std::string_view type_of(std::string_view device) {
   if (device.starts_with(node)) {
     const std::size_t slash = device.find('/', node.size());
@@ -31,7 +31,8 @@ std::string_view type_of(std::string_view device) {
   return device.substr(0, device.find(':'));
 }
 
-/// Of all stages, each once; a node's first device is named by nobody, and is as its kernel says.
+/// Returns the types of all stages, each once. If the address of a node names no device, its first
+/// one is meant, and only the kernel tells its type.
 std::string device_types(std::string_view devices) {
   std::set<std::string_view> types;
   for (std::size_t begin = 0; begin <= devices.size();) {
@@ -43,7 +44,8 @@ std::string device_types(std::string_view devices) {
   return fmt::format("{}", fmt::join(types, "+"));
 }
 
-/// Where rows are rounded on their way between machines, by the number of layers before that place.
+/// Returns where rows are rounded on their way between machines, as the numbers of layers before
+/// those places.
 std::string rounded_rows(const ModelInfo& target) {
   std::set<int> places;
   int layers = 0;

@@ -37,7 +37,8 @@ std::string bytes_of_head(const http::response<http::empty_body>& head) {
   return std::move(out).str();
 }
 
-/// What Beast reads without complaint but two servers in a row could read differently.
+/// Returns what is wrong with a head that Beast accepts but that two servers in a row could read
+/// differently; null if nothing is.
 const char* ambiguity(const HttpReader::Parser::value_type& head) {
   if (head.version() >= 11 && head.count(http::field::host) != 1)
     return "a request must have one Host";
@@ -82,7 +83,7 @@ ApiError unavailable(Service::State state) {
           .retry_after_seconds = 1};
 }
 
-/// An error with one header more; empty: none.
+/// Makes an error with one more header. header: empty: none.
 HttpResponse refusal(const ApiError& error, std::string header, std::string value) {
   HttpResponse response{.status = error.status, .body = error_json(error)};
   if (!header.empty())
@@ -90,23 +91,23 @@ HttpResponse refusal(const ApiError& error, std::string header, std::string valu
   return response;
 }
 
-/// Whether a page from there may ask.
+/// Whether a page of this origin may ask.
 bool is_allowed(std::string_view origin, const std::vector<std::string>& allowed) {
   return std::any_of(allowed.begin(), allowed.end(), [&](const std::string& one) {
     return one == "*" || beast::iequals(one, origin);
   });
 }
 
-/// The time as RFC 9110, section 5.6.7, has it.
+/// Returns the time in the format of RFC 9110, section 5.6.7.
 std::string http_date() {
   const std::time_t now = std::time(nullptr);
   std::tm utc{};
   gmtime_r(&now, &utc);
-  std::array<char, 40> text{}; // the program runs in the C locale
+  std::array<char, 40> text{}; // The program runs in the C locale.
   return {text.data(), std::strftime(text.data(), text.size(), "%a, %d %b %Y %H:%M:%S GMT", &utc)};
 }
 
-/// The client has gone: there is nobody to be told anything.
+/// Whether the client has gone, so that there is nobody to be told anything.
 bool is_end(error_code why) {
   if (why == boost::system::errc::not_enough_memory)
     return false;
@@ -125,7 +126,7 @@ Connection::Connection(Transport::Socket socket, asio::ssl::context* tls, Servic
 }
 
 Connection::~Connection() {
-  take_body(); // before its share of the memory
+  take_body(); // The body goes before its share of the memory.
   watchdog_->stop();
   --service_->connections;
 }
@@ -163,7 +164,8 @@ asio::awaitable<void> Connection::turn_away() {
   co_await linger();
 }
 
-/// False: nothing more is to be answered, or the client has left, or does not ask for anything.
+/// Waits for a request. False: nothing more is to be answered, or the client has left, or asks for
+/// nothing.
 asio::awaitable<bool> Connection::await_request() {
   if (!keep_alive_)
     co_return false;
@@ -194,7 +196,7 @@ asio::awaitable<void> Connection::serve_request() {
   log_request();
 }
 
-/// A request whose head is there. Nothing that is behind the body says who sent it.
+/// Serves a request whose head is there. Nothing behind the body tells who sent it.
 asio::awaitable<void> Connection::serve(Parser& parser) {
   const std::string authorization(view(parser.get()[http::field::authorization]));
   std::string allowed;
@@ -218,7 +220,7 @@ asio::awaitable<void> Connection::serve(Parser& parser) {
   }
 }
 
-/// Nothing: the body is as it is.
+/// Returns the error of an encoded body. None: the body is as it is.
 std::optional<ApiError> Connection::coding_error(const Parser& parser) const {
   const auto coding = view(parser.get()[http::field::content_encoding]);
   if (coding.empty() || beast::iequals(coding, "identity"))
@@ -230,7 +232,7 @@ std::optional<ApiError> Connection::coding_error(const Parser& parser) const {
                   .code = "unsupported_encoding"};
 }
 
-/// Why this key does not open that door; nothing: it does.
+/// Returns why this key may not use the route; none if it may.
 std::optional<ApiError> Connection::key_error(const Route& route,
                                               std::string_view authorization) const {
   if (route.for_everybody)
@@ -246,7 +248,7 @@ std::optional<ApiError> Connection::key_error(const Route& route,
   return no_such_key();
 }
 
-/// The request line and the headers. False: nothing can follow.
+/// Reads the request line and the headers. False: no request can follow.
 asio::awaitable<bool> Connection::read_head(Parser& parser) {
   if (const error_code failed = co_await reader_.read_head(parser)) {
     co_await refuse_reading(failed);
@@ -274,14 +276,14 @@ void Connection::take_head(const Parser& parser) {
   keep_alive_ = parser.keep_alive();
 }
 
-/// most: more is refused.
+/// Reads the body. most: a longer one is refused.
 asio::awaitable<bool> Connection::read_body(Parser& parser, std::size_t most) {
   if (chunked_ && !parser.is_done() &&
       beast::iequals(parser.get()[http::field::expect], "100-continue"))
     co_await write("HTTP/1.1 100 Continue\r\n\r\n");
   watchdog_->set(service_->settings().receive_timeout);
   std::string& body = request_.body;
-  const std::size_t whole = parser.content_length().value_or(0); // 0: it does not say
+  const std::size_t whole = parser.content_length().value_or(0); // 0: the head does not say.
   while (!parser.is_done()) {
     const std::size_t had = body.size();
     if (std::max(whole, had) > most) {
@@ -308,7 +310,8 @@ asio::awaitable<bool> Connection::read_body(Parser& parser, std::size_t most) {
   co_return true;
 }
 
-/// For so many bytes more of the body; at most doubled, so that what counts is what has come.
+/// Makes room for so many more bytes of the body. The buffer at most doubles, so that what counts
+/// is what has come.
 bool Connection::make_room(std::size_t more) {
   std::string& body = request_.body;
   if (!memory_->hold(body.size() + more))
@@ -317,7 +320,8 @@ bool Connection::make_room(std::size_t more) {
   return memory_->hold(body.capacity());
 }
 
-/// What a browser asks before a page of another origin may. True: it was that, and is answered.
+/// Answers the request that a browser sends before a page of another origin may ask. True: this was
+/// such a request, and it is answered.
 asio::awaitable<bool> Connection::answer_preflight(const Parser& parser) {
   const auto& head = parser.get();
   if (request_.method != "OPTIONS" || origin_.empty() ||
@@ -358,7 +362,7 @@ asio::awaitable<void> Connection::answer(const Route& route) {
     keep_alive_ = false;
 }
 
-/// The endpoint; what it throws is answered 500, and never leaves this connection.
+/// Calls the endpoint. An exception is answered 500, and never leaves this connection.
 asio::awaitable<void> Connection::call(const Route& route) {
   std::string thrown;
   try {
@@ -376,7 +380,7 @@ asio::awaitable<void> Connection::call(const Route& route) {
   co_await send(internal);
 }
 
-/// Notes when the client leaves; until then keeps what it sends ahead. Ends only by cancellation.
+/// Notes when the client leaves; until then keeps what it sends ahead. Only cancellation ends it.
 asio::awaitable<void> Connection::watch_client() {
   while (!reader_.full()) {
     const error_code failed = co_await reader_.read_ahead();
@@ -384,7 +388,7 @@ asio::awaitable<void> Connection::watch_client() {
     if (state.cancelled() != asio::cancellation_type::none)
       co_return;
     if (failed == asio::error::operation_aborted)
-      continue; // the watchdog's, meant for a write
+      continue; // The watchdog cancelled this; it meant a write.
     if (failed) {
       client_gone();
       break;
@@ -434,7 +438,7 @@ asio::awaitable<void> Connection::send(HttpResponse response) {
   if (service_->state() == Service::State::draining)
     keep_alive_ = false;
   Head head = head_of(response);
-  if (response.status != 204) // has no body, and says no length
+  if (response.status != 204) // A 204 has no body, and states no length.
     head.content_length(response.body.size());
   std::string bytes = bytes_of_head(head);
   if (request_.method != "HEAD")
@@ -462,7 +466,7 @@ asio::awaitable<void> Connection::end_parts() {
     co_await write(beast::buffers_to_string(http::make_chunk_last()));
 }
 
-/// Says that nothing more comes, and reads what is still under way: to close at once would take
+/// Announces that nothing more comes, and reads what is still under way: closing at once would take
 /// the last answer from the client.
 asio::awaitable<void> Connection::linger() {
   if (gone())

@@ -1,4 +1,4 @@
-// A client's connection: reads requests one after another and has them answered.
+// A client's connection, which reads requests one after another and has them answered.
 #pragma once
 
 #include "apps/server/exchange.hpp"
@@ -15,16 +15,16 @@
 
 namespace paceline::apps::serve {
 
-/// Threads: the server's only.
+/// One connection over HTTP. Threads: the server's only.
 class Connection final : public Exchange {
 public:
   /// service, tls (null: plain TCP): must outlive this.
   Connection(Transport::Socket socket, boost::asio::ssl::context* tls, Service& service);
   ~Connection() override;
 
-  /// Until the client leaves, or something is wrong.
+  /// Serves requests until the client leaves, or something is wrong.
   boost::asio::awaitable<void> run();
-  /// One connection too many: says so, and ends.
+  /// Tells the client that this is one connection too many, and ends.
   boost::asio::awaitable<void> turn_away();
   /// Ends `run` soon, whatever it waits for.
   void close();
@@ -66,12 +66,12 @@ private:
   HttpReader reader_;
   std::shared_ptr<Watchdog> watchdog_;
 
-  // The request in hand.
-  std::optional<MemoryShare> memory_; ///< For what `request_` and its endpoint hold.
-  std::string origin_;                ///< Of the page that asks, if it may read the answer.
+  // These fields are of the request in hand.
+  std::optional<MemoryShare> memory_; ///< Counts what `request_` and its endpoint hold.
+  std::string origin_;                ///< Origin of the page that asks, if it may read the answer.
   bool keep_alive_ = true;
-  bool chunked_ = true; ///< HTTP/1.1 and newer: a stream can be told from what follows.
-  unsigned status_ = 0; ///< Of its answer; 0: none yet.
+  bool chunked_ = true; ///< HTTP/1.1 or newer: a stream's end can be told from what follows.
+  unsigned status_ = 0; ///< Status of its answer; 0: none yet.
   std::size_t written_ = 0;
 };
 

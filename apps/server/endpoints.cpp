@@ -59,14 +59,15 @@ ApiError no_prompt() {
   return invalid_value("prompt", "prompt is missing: give a string, or messages");
 }
 
-/// What /tokenize is asked.
+/// The contents of a request to /tokenize.
 struct Tokenizing {
-  std::optional<std::string> text; ///< Else the conversation.
+  std::optional<std::string> text; ///< None: the conversation of `asked`.
   Asked asked;
   bool pieces = false;
 };
 
-/// A conversation is read as a chat's request has it, so that it has as many tokens there.
+/// Reads a conversation the way a chat's request is read, so that both have the same number of
+/// tokens.
 std::optional<ApiError> read_tokenizing(const json::object& body, Tokenizing& to) {
   Fields fields(body);
   fields.wrong(find_unsupported(fields.find("prompt") ? Api::completions : Api::chat, body));

@@ -1,4 +1,4 @@
-// What the server can be asked.
+// The endpoints of the server.
 #pragma once
 
 #include "apps/server/exchange.hpp"
@@ -6,20 +6,20 @@
 
 namespace paceline::apps::serve {
 
-// OpenAI's.
+// These endpoints are OpenAI's.
 boost::asio::awaitable<void> completions(Service& service, Exchange& exchange);
 boost::asio::awaitable<void> chat_completions(Service& service, Exchange& exchange);
 boost::asio::awaitable<void> list_models(Service& service, Exchange& exchange);
 boost::asio::awaitable<void> show_model(Service& service, Exchange& exchange);
 
-// As vLLM has them.
+// These endpoints are vLLM's.
 boost::asio::awaitable<void> tokenize(Service& service, Exchange& exchange);
 boost::asio::awaitable<void> detokenize(Service& service, Exchange& exchange);
 boost::asio::awaitable<void> version(Service& service, Exchange& exchange);
 
-// For who watches over the server.
+// These endpoints are for whoever watches over the server.
 boost::asio::awaitable<void> health(Service& service, Exchange& exchange);  ///< The process lives.
 boost::asio::awaitable<void> ready(Service& service, Exchange& exchange);   ///< It takes requests.
-boost::asio::awaitable<void> metrics(Service& service, Exchange& exchange); ///< For Prometheus.
+boost::asio::awaitable<void> metrics(Service& service, Exchange& exchange); ///< Prometheus' text.
 
 } // namespace paceline::apps::serve

@@ -1,4 +1,4 @@
-// What clients are told when something is wrong: OpenAI's shape, and an HTTP status.
+// The errors that clients get: OpenAI's shape, and an HTTP status.
 #pragma once
 
 #include "paceline/error.hpp"
@@ -24,23 +24,23 @@ inline tl::unexpected<ApiError> refuse(ApiError error) {
   return tl::unexpected(std::move(error));
 }
 
-/// A field of a request is missing, or has no value that it may have.
+/// Makes the error of a field that is missing, or has a value that it must not have.
 ApiError invalid_value(std::string param, std::string message);
-/// The bound over all requests is reached.
+/// Makes the error of the bound over the memory of all requests.
 ApiError no_request_memory();
-/// An answer takes longer than any may.
+/// Makes the error of an answer that takes longer than any may.
 ApiError took_too_long();
-/// An answer, or what waits to be one, is ended with the server.
+/// Makes the error of an answer, running or waiting, that ends with the server.
 ApiError shutting_down();
 
-/// An error of the engine, as HTTP has it; of its hints those that name a program's options are for
-/// the operator.
+/// Turns an error of the engine into one of HTTP. Hints that name a program's options are for the
+/// operator, and left out.
 ApiError api_error(const Error& error);
 
-/// An error of HTTP's, as the engine would have it; its message has the hint.
+/// Turns an error of HTTP into one of the engine; its message has the hint.
 Error error_of(const ApiError& error);
 
-/// {"error": {"message", "type", "param", "code"}}
+/// Returns {"error": {"message", "type", "param", "code"}}.
 std::string error_json(const ApiError& error);
 
 } // namespace paceline::apps::serve

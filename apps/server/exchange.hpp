@@ -18,18 +18,19 @@ namespace paceline::apps::serve {
 
 using Clock = std::chrono::steady_clock;
 
-/// A client's own name of a request, if that may stand in a log and a header; else one of ours.
+/// Returns a client's own name of a request, if that may stand in a log and a header; else one of
+/// ours.
 std::string request_id(std::string_view given);
 
 struct HttpRequest {
   std::string id; ///< The client's X-Request-Id, or one of ours.
   std::string method;
-  std::string path; ///< Decoded, without a query.
+  std::string path; ///< Decoded path without the query.
   std::string body;
   std::string peer;        ///< "127.0.0.1:40312"
-  std::string draft_scope; ///< Of what it asks the engine (Request::draft_scope),
-  std::string cache_scope; ///< and of whom cached prefixes are (Request::cache_salt).
-  Holder client;           ///< Whose share it counts against, where there are keys.
+  std::string draft_scope; ///< The scope of its drafts in the engine (Request::draft_scope).
+  std::string cache_scope; ///< The scope of its cached prefixes (Request::cache_salt).
+  Holder client;           ///< The holder whose share it counts against, if there are keys.
   Clock::time_point arrived;
 };
 
@@ -40,15 +41,15 @@ struct HttpResponse {
   std::vector<std::pair<std::string, std::string>> headers = {};
 };
 
-/// Threads: the server's only.
+/// A request and the way to answer it. Threads: the server's only.
 class Exchange {
 public:
   virtual ~Exchange() = default;
   const HttpRequest& request() const { return request_; }
 
-  /// The body, which is then no longer there.
+  /// Moves the body out of the request.
   std::string take_body() { return std::exchange(request_.body, {}); }
-  /// What this request holds of what the client sent.
+  /// Returns the share that counts what this request keeps of the client's data.
   virtual MemoryShare& memory() = 0;
 
   /// Answers in one piece.
@@ -60,18 +61,18 @@ public:
   virtual boost::asio::awaitable<bool> begin_parts(HttpResponse head) = 0;
   virtual boost::asio::awaitable<bool> write_part(std::string bytes) = 0;
   virtual boost::asio::awaitable<void> end_parts() = 0;
-  /// In the place of end: so that nobody takes for whole what has come.
+  /// Ends the parts like `end_parts`, but so that nobody takes for whole what has come.
   virtual void break_off() = 0;
-  /// Whether the client can tell the one from the other; not with HTTP/1.0.
+  /// Whether the client can tell `end_parts` from `break_off`; false with HTTP/1.0.
   virtual bool tells_ends() const = 0;
-  /// In parts that are server-sent events.
+  /// Begins an answer in parts that are server-sent events.
   boost::asio::awaitable<bool> begin_events();
 
-  /// `action` is called once when the client has gone; at once if it has.
+  /// Registers `action`, which is called once when the client has gone; at once if it has.
   void on_gone(std::function<void()> action);
   bool gone() const { return gone_; }
 
-  /// Goes into the request's line in the log.
+  /// Adds a field to the request's line in the log.
   template <class T>
   void remark(std::string_view name, const T& value) {
     remarks_[name] = boost::json::value(value);

@@ -13,25 +13,25 @@
 
 namespace paceline::apps::serve {
 
-/// The first thing wrong is kept and all later readings may be ignored; so errors are asked for
-/// once, at the end. A field that is null counts as missing.
+/// A reader of one JSON object. It keeps the first error, and all later readings may then be
+/// ignored; so the caller asks for errors once, at the end. A field that is null counts as missing.
 class Fields {
 public:
-  /// object: must outlive this. within: how errors name it, such as "stream_options".
+  /// object: must outlive this. within: the object's name in errors, such as "stream_options".
   explicit Fields(const boost::json::object& object, std::string within = {})
       : object_(&object), within_(std::move(within)) {}
 
   const boost::json::value* find(std::string_view name) const;
   std::optional<bool> boolean(std::string_view name);
   std::optional<std::int64_t> integer(std::string_view name, std::int64_t low, std::int64_t high);
-  /// A finite number.
+  /// Returns a finite number from `low` to `high`.
   std::optional<double> number(std::string_view name, double low, double high);
   std::optional<std::string> text(std::string_view name);
   const boost::json::object* nested(std::string_view name);
 
   /// Notes that `name` is not what it must be: "stop must be ...".
   void wrong(std::string_view name, const std::string& wanted);
-  /// Takes over what is wrong with a part of this object.
+  /// Takes over the error of a part of this object.
   void wrong(std::optional<ApiError> error);
   const std::optional<ApiError>& error() const { return error_; }
   std::string path(std::string_view name) const;
@@ -42,8 +42,8 @@ private:
   std::optional<ApiError> error_;
 };
 
-/// The text as a JSON object, within the limits of depth. memory: where it lies; when there is no
-/// more of that, the error says so.
+/// Parses the text as a JSON object, within the limits of depth. memory: where the object lies; if
+/// it runs out, the error says so.
 ApiResult<boost::json::object> parse_object(const std::string& body,
                                             const boost::json::storage_ptr& memory = {});
 

@@ -1,4 +1,4 @@
-// Who answers: routing, and what is said of the fleet.
+// The routing of requests to engines, and reports on the fleet.
 #include "apps/server/fleet.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ Fleet::Fleet(asio::any_io_executor executor, Log& log, FleetOptions options)
 Fleet::~Fleet() {
   stopping_ = true;
   replicas_.clear();
-  loader_.join(); // which closes them
+  loader_.join(); // Joining the thread closes the engines that are on it.
 }
 
 void Fleet::open(const std::vector<std::string>& names, Engine& engine) {
@@ -55,7 +55,7 @@ std::optional<int> Fleet::find(const std::string& name) const {
   return std::nullopt;
 }
 
-/// Names that nobody serves, or none where there are several.
+/// Returns the error for a name that nobody serves, or for no name if there are several models.
 ApiError Fleet::unknown(const std::string& name) const {
   std::vector<std::string> known;
   for (const Served& one : served())
@@ -81,12 +81,13 @@ ApiError Fleet::late(int model, const placement::Dispatch& dispatch, double dead
           .retry_after_seconds = int(std::clamp(std::ceil(over), 1.0, 3600.0))};
 }
 
-/// Why is in the log, and for whoever loads models: it may name files of the server's.
+/// Returns why a model is not there. The reason is told only to whoever loads models, and to the
+/// log: it may name files of the server's.
 ApiError Fleet::absent(int model, bool for_operator) const {
   const Entry& entry = models_[std::size_t(model)];
   if (!entry.failure)
     return unknown(entry.model.name);
-  ApiError why = api_error(*entry.failure); // without hints that are for the operator
+  ApiError why = api_error(*entry.failure); // Hints are for the operator only.
   why.message =
       fmt::format("the model {} could not be loaded: {}", entry.model.name,
                   for_operator ? why.message : "the server's log says why, try again later");
@@ -96,7 +97,7 @@ ApiError Fleet::absent(int model, bool for_operator) const {
   return why;
 }
 
-/// A move under way, or one that is to come, gives it a place.
+/// Whether a move, under way or still to come, gives the model a place.
 bool Fleet::coming(int model) const {
   const auto hosts = [&](const placement::Group& group) { return group.hosts(model); };
   return std::any_of(wanted_.groups.begin(), wanted_.groups.end(), hosts);

@@ -1,4 +1,4 @@
-// Which models are served, by which engines on which devices, and who answers a request.
+// The models that are served, the engines and devices that serve them, and the routing of requests.
 #pragma once
 
 #include "apps/server/errors.hpp"
@@ -26,37 +26,37 @@ namespace paceline::apps::serve {
 
 struct FleetModel {
   std::string name;
-  std::string checkpoint; ///< What its engine opens,
-  std::string draft;      ///< and what drafts there; empty: as for all models.
+  std::string checkpoint; ///< Path or name that its engine opens.
+  std::string draft;      ///< Draft of the engine; empty: the one for all models.
   bool operator==(const FleetModel&) const = default;
 };
 
-/// What is to be served where; all by index.
+/// A placement of models on devices. All parts refer to each other by index.
 struct FleetPlan {
   std::vector<FleetModel> models;
-  placement::Problem problem;       ///< Of these models; its memory is all that an engine may take.
-  std::vector<std::string> devices; ///< Names.
-  placement::Placement placement;   ///< Each device is in a group; no stage has several.
+  placement::Problem problem;       ///< These models; its memory is all that an engine may take.
+  std::vector<std::string> devices; ///< Names of the devices.
+  placement::Placement placement;   ///< Each device is in one group; no stage has several.
 };
 
 struct FleetOptions {
-  bool refuse_late = true; ///< What would miss its objective is refused; else it is served late.
-  std::chrono::milliseconds replan{0}; ///< A new plan every so often, from what came; 0: never.
+  bool refuse_late = true; ///< Requests that would miss their objective are refused, not late.
+  std::chrono::milliseconds replan{0}; ///< How often a new plan is made, from what came; 0: never.
 };
 
-/// Opens an engine on a group's devices, stage by stage, so many shards of each, within that many
-/// bytes of each device. Called on a thread of its own, one call at a time.
+/// Opens an engine on a group's devices, stage by stage, with so many shards of each stage, within
+/// that many bytes of each device. Called on a thread of its own, one call at a time.
 using OpenEngine =
     std::function<Result<Engine>(const FleetModel&, const std::vector<std::string>& devices,
                                  int shards, std::uint64_t memory_bytes)>;
 
-/// How many tokens models have, by name.
+/// Sizes of the models' vocabularies, by name.
 using Vocabularies = std::map<std::string, int, std::less<>>;
 
-/// Engines, each on a group of devices; which of them gets a request is the placement's
-/// controller's decision. Models are loaded and unloaded one at a time. One that is to be unloaded
-/// gets no new request, and goes when the last one has ended; requests for a model that is only on
-/// its way wait for it. Threads: the server's only.
+/// The engines, each on a group of devices. The placement's controller decides which of them gets a
+/// request. Models are loaded and unloaded one at a time. A model that is to be unloaded gets no
+/// new request, and goes when the last one has ended; requests for a model that is being loaded
+/// wait for it. Threads: the server's only.
 class Fleet {
 public:
   using Clock = std::chrono::steady_clock;
@@ -67,18 +67,18 @@ public:
   /// Closes the engines that it opened.
   ~Fleet();
 
-  /// One engine for one model, under all these names; it stays the caller's.
+  /// Serves one engine for one model, under all these names; the engine stays the caller's.
   void open(const std::vector<std::string>& names, Engine& engine);
-  /// Loads what the plan has. opened: called when each model was loaded, or could not be: how many
-  /// engines there are then.
+  /// Loads the models of the plan. opened: called when each was loaded, or could not be, with the
+  /// number of engines there are then.
   void open(const FleetPlan& plan, OpenEngine open, std::function<void(std::size_t)> opened);
-  /// Moves models to where another plan has them; those that it does not name are unloaded, and
-  /// those of which it says something else than before are opened anew.
+  /// Moves models to where another plan has them. Models that it does not name are unloaded, and
+  /// those that it describes otherwise than before are opened anew.
   void change(const FleetPlan& plan);
-  /// What waits is told so, and no model is moved any more.
+  /// Refuses the requests that wait, and moves no more models.
   void stop();
 
-  /// A request's place in an engine, for as long as it is there.
+  /// A request's place in an engine, for as long as the object lives.
   class Turn {
   public:
     Turn(Fleet& fleet, placement::Controller::Ticket ticket, std::shared_ptr<Replica> replica)
@@ -96,53 +96,55 @@ public:
     std::shared_ptr<Replica> replica_;
   };
 
-  /// Who answers a request for a model (empty: the only one there is), once it is there; or why
-  /// nobody does. latest: until when it waits. given_up: asked when something has changed (`wake`).
+  /// Finds the engine that answers a request for a model (empty: the only one there is), once it is
+  /// there; or says why none does. latest: until when it waits. given_up: called when something has
+  /// changed (`wake`).
   boost::asio::awaitable<ApiResult<Turn>> turn(std::string name, Clock::time_point arrived,
                                                Clock::time_point latest,
                                                std::function<bool()> given_up);
-  /// An engine of that model, for what every one of them can say.
+  /// Returns any engine of that model, for what all of them have in common.
   ApiResult<std::shared_ptr<Replica>> any(const std::string& name) const;
   void wake();
 
   struct Served {
     std::string name;
-    std::optional<int> max_model_len; ///< None: it is on its way.
-    std::vector<std::string> devices; ///< Of each engine: "cpu:0".
+    std::optional<int> max_model_len; ///< None: the model is being loaded.
+    std::vector<std::string> devices; ///< Devices of each engine, such as "cpu:0".
   };
-  /// What may be asked for now.
+  /// Returns the models that may be asked for now.
   std::vector<Served> served() const;
-  /// Of the models that have an engine; under "" the only one's. A copy, for any thread.
+  /// Returns the vocabularies of the models that have an engine; under "" that of the only model.
+  /// The result is a copy, for any thread.
   Vocabularies vocabularies() const;
-  /// All engines.
+  /// Returns all engines.
   std::vector<std::shared_ptr<Replica>> replicas() const;
   /// Whether any engine works.
   bool well() const;
 
-  /// A model that is to be loaded while others serve.
+  /// A request of the operator to load a model while others serve.
   struct Loading {
-    FleetModel model;                          ///< Fields may be empty where it is known.
-    std::optional<std::uint64_t> memory_bytes; ///< These, too.
+    FleetModel model;                          ///< Fields may be empty if the model is known.
+    std::optional<std::uint64_t> memory_bytes; ///< None: as before, like the next two.
     std::optional<double> latency_seconds;
     std::optional<double> objective_seconds;
-    std::string device; ///< A group's ("cpu:0", "cpu:0+cpu:1"); empty: where there is most room.
+    std::string device; ///< A group's name ("cpu:0", "cpu:0+cpu:1"); empty: the one with most room.
   };
-  /// Returns when it is there: on which devices.
+  /// Returns the names of its devices when the model is there.
   boost::asio::awaitable<ApiResult<std::string>> load(Loading asked);
-  /// Returns when it has gone. device: empty: from all of them.
+  /// Returns when the model has gone. device: a group's name; empty: all of them.
   boost::asio::awaitable<ApiResult<void>> unload(std::string name, std::string device);
 
-  /// For the metrics.
+  /// Returns the counts for the metrics.
   ServerMetrics::Placed counts() const;
-  /// Whether it may load and move models.
+  /// Whether this fleet may load and move models.
   bool manages() const { return bool(open_engine_); }
 
 private:
   using Place = std::pair<int, int>; ///< Group and model.
   struct Entry {
     FleetModel model;
-    std::optional<Error> failure = {}; ///< Of its last loading.
-    bool wanted = true;                ///< Not unloaded by the operator.
+    std::optional<Error> failure = {}; ///< Error of its last loading.
+    bool wanted = true;                ///< False after the operator unloaded it.
   };
 
   std::optional<int> find(const std::string& name) const;
@@ -159,7 +161,7 @@ private:
   int add_model(FleetModel model, placement::Model costs);
   int group_of(const std::vector<std::string>& devices, placement::Shape shape);
   placement::Placement planned(const placement::Placement& all) const;
-  /// held_ has it already.
+  /// Adds an engine for requests. held_ has its place already.
   void host(Place place, std::shared_ptr<Engine> engine);
   void drop(const Replica& ended);
   void retire(Place place, Replica* replica);
@@ -182,21 +184,22 @@ private:
   OpenEngine open_engine_;
 
   std::vector<Entry> models_;
-  std::vector<std::pair<std::string, int>> names_; ///< As clients ask for them, and models.
+  std::vector<std::pair<std::string, int>> names_; ///< Clients' names, with indices of models.
   std::vector<std::string> devices_;
   placement::Problem problem_;
-  placement::Placement held_;   ///< What takes memory: loading, serving or going.
-  placement::Placement wanted_; ///< What shall be.
-  /// The groups of the plan; those of earlier ones, which may have the same devices, get no model.
+  placement::Placement held_;   ///< Models in memory, or coming or going.
+  placement::Placement wanted_; ///< Models where they should be.
+  /// The groups of the plan. Groups of earlier plans, which may have the same devices, get no
+  /// model.
   std::vector<std::size_t> planned_;
-  std::map<Place, std::shared_ptr<Replica>> replicas_; ///< Those that get requests.
+  std::map<Place, std::shared_ptr<Replica>> replicas_; ///< Engines that get requests.
   placement::Controller controller_;
 
-  std::set<boost::asio::steady_timer*> waiting_; ///< For something to change.
+  std::set<boost::asio::steady_timer*> waiting_; ///< Timers of those who wait for a change.
   bool moving_ = false;
   std::atomic<bool> stopping_ = false;
   std::map<std::string, double> late_;  ///< Requests refused for their objective, by model.
-  std::map<std::string, double> moves_; ///< By kind.
+  std::map<std::string, double> moves_; ///< Number of moves, by kind.
   boost::asio::thread_pool loader_{1};
   boost::asio::thread_pool planner_{1};
 };

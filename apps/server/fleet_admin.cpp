@@ -19,7 +19,8 @@ ApiError cannot_load(std::string message, std::string param, unsigned status = 4
 
 } // namespace
 
-/// The model's number; what is not said of one that is known stays.
+/// Returns the model's number. If the model is known, whatever the request does not name stays as
+/// it was.
 ApiResult<int> Fleet::prepare(Loading& asked) {
   auto model = find(asked.model.name);
   if (!model) {
@@ -56,7 +57,7 @@ ApiResult<int> Fleet::prepare(Loading& asked) {
   return *model;
 }
 
-/// The group with most room of those that may host it.
+/// Returns the group with the most room among those that may host the model.
 ApiResult<int> Fleet::room_for(int model, const std::string& device) const {
   std::optional<int> best;
   std::uint64_t least = 0;

@@ -1,4 +1,4 @@
-// Models that come and go.
+// Loading and unloading of models.
 #include "apps/server/fleet.hpp"
 #include "apps/server/threads.hpp"
 #include "placement/cost.hpp"
@@ -15,7 +15,7 @@ namespace paceline::apps::serve {
 namespace asio = boost::asio;
 using placement::Group;
 
-/// Who asks for its name gets this one from now on.
+/// Adds a model. Requests for its name get this one from now on.
 int Fleet::add_model(FleetModel model, placement::Model costs) {
   const int index = int(models_.size());
   std::erase_if(names_, [&](const auto& known) { return known.first == model.name; });
@@ -25,7 +25,7 @@ int Fleet::add_model(FleetModel model, placement::Model costs) {
   return index;
 }
 
-/// The group of these devices, which is there from now on.
+/// Returns the group of these devices, and adds it if there is none.
 int Fleet::group_of(const std::vector<std::string>& devices, placement::Shape shape) {
   Group group{{}, shape, {}};
   for (const std::string& name : devices) {
@@ -43,13 +43,14 @@ int Fleet::group_of(const std::vector<std::string>& devices, placement::Shape sh
   return int(wanted_.groups.size()) - 1;
 }
 
-/// Whether some device has memory for it: it is loaded, on its way or going.
+/// Whether some device has memory for the model, because it is loaded, being loaded or being
+/// unloaded.
 bool Fleet::held(int model) const {
   return std::any_of(held_.groups.begin(), held_.groups.end(),
                      [&](const Group& group) { return group.hosts(model); });
 }
 
-/// What the plan has becomes what is wanted.
+/// Makes what the plan has the wanted placement.
 void Fleet::merge(const FleetPlan& plan) {
   const int count = problem_.devices.count;
   problem_.devices = plan.problem.devices;
@@ -102,8 +103,8 @@ void Fleet::change(const FleetPlan& plan) {
   asio::co_spawn(executor_, settle(), asio::detached);
 }
 
-/// Moves models until they are where they are wanted. Whoever moves already sees what is wanted
-/// now.
+/// Moves models until they are where they are wanted. If a move is under way already, that one
+/// follows the new placement.
 asio::awaitable<void> Fleet::settle() {
   if (std::exchange(moving_, true))
     co_return;
@@ -167,7 +168,7 @@ asio::awaitable<void> Fleet::load(Place place) {
   }
 }
 
-/// From now on it gets no request; it goes when the last one has ended.
+/// Gives the engine no more requests, and waits until it has gone, after its last one has ended.
 asio::awaitable<void> Fleet::unload(Place place) {
   const auto [group, model] = place;
   replicas_.erase(place);
@@ -185,7 +186,8 @@ void Fleet::host(Place place, std::shared_ptr<Engine> engine) {
   wake();
 }
 
-/// Its engine has ended: it gets no request any more, and another one is opened in its place.
+/// Stops using an engine that has ended: it gets no more requests, and another one is opened in its
+/// place.
 void Fleet::drop(const Replica& ended) {
   const auto at = std::find_if(replicas_.begin(), replicas_.end(),
                                [&](const auto& entry) { return entry.second.get() == &ended; });
@@ -197,7 +199,7 @@ void Fleet::drop(const Replica& ended) {
   route();
 }
 
-/// Nobody uses the engine any more: to close it takes a while, so it is done elsewhere.
+/// Closes an engine that nobody uses any more. Closing takes a while, so another thread does it.
 void Fleet::retire(Place place, Replica* replica) {
   asio::post(loader_, [this, place, replica, home = asio::make_work_guard(executor_)] {
     delete replica;
@@ -206,7 +208,7 @@ void Fleet::retire(Place place, Replica* replica) {
       log_.info("unloaded", {{"model", models_[std::size_t(place.second)].model.name},
                              {"device", devices_of(place.first)}});
       gone(place);
-      asio::co_spawn(executor_, settle(), asio::detached); // it may have ended by itself
+      asio::co_spawn(executor_, settle(), asio::detached); // An ended engine is replaced.
     });
   });
 }
@@ -216,7 +218,7 @@ void Fleet::gone(Place place) {
   wake();
 }
 
-/// Tells the controller who may get requests.
+/// Tells the controller which engines may get requests.
 void Fleet::route() {
   placement::Placement routed = held_;
   for (std::size_t g = 0; g < routed.groups.size(); ++g)

@@ -1,4 +1,4 @@
-// Models that follow what is asked for.
+// Placements that follow the requests that come.
 #include "apps/server/fleet.hpp"
 #include "apps/server/threads.hpp"
 #include "placement/planner.hpp"
@@ -11,7 +11,7 @@ using placement::Group;
 
 namespace {
 
-/// Other numbers for the models of a placement; those without one are left out.
+/// Renumbers the models of a placement; models without a number are left out.
 placement::Placement renumbered(placement::Placement placement, const std::vector<int>& numbers) {
   for (Group& group : placement.groups) {
     std::vector<int> models;
@@ -36,7 +36,7 @@ asio::awaitable<void> Fleet::follow_load() {
   }
 }
 
-/// Its groups that are the plan's.
+/// Returns those groups of `all` that are the plan's.
 placement::Placement Fleet::planned(const placement::Placement& all) const {
   placement::Placement some;
   for (const std::size_t group : planned_)
@@ -44,10 +44,10 @@ placement::Placement Fleet::planned(const placement::Placement& all) const {
   return some;
 }
 
-/// A plan for what came since the last one, followed where much is gained.
+/// Makes a plan from the requests since the last one, and follows it if much is gained.
 asio::awaitable<void> Fleet::replan() {
   std::vector<int> models;
-  std::vector<int> numbers(models_.size(), -1); // in the plan
+  std::vector<int> numbers(models_.size(), -1); // Index of each model in the plan.
   placement::Problem problem{{}, problem_.devices};
   problem.devices.count = 0;
   for (std::size_t m = 0; m < models_.size(); ++m)
@@ -87,7 +87,7 @@ asio::awaitable<void> Fleet::replan() {
   co_await settle();
 }
 
-/// What was found becomes what is wanted, unless a model would lose its last place.
+/// Makes the plan that was found the wanted placement, unless a model would lose its last place.
 bool Fleet::adopt(const std::vector<int>& models, const placement::Placement& found) {
   placement::Placement next = planned(wanted_);
   for (std::size_t g = 0; g < planned_.size(); ++g) {

@@ -11,7 +11,7 @@ namespace {
 
 using Kind = Constraint::Kind;
 
-/// Every name of a kind of form, at the top of a body and in structured_outputs.
+/// A name of a kind of form, at the top of a body or in structured_outputs.
 struct Named {
   std::string_view name;
   Kind kind;
@@ -31,7 +31,7 @@ constexpr Named in_structured_outputs[] = {{"json", Kind::json_schema},
                                            {"grammar", Kind::grammar},
                                            {"structural_tag", Kind::structural_tag}};
 
-/// Takes forms as they are met, and refuses the second.
+/// Takes the form that a body names, and refuses a second one.
 class Forms {
 public:
   void take(Fields& from, std::string_view name, Constraint form) {
@@ -39,7 +39,7 @@ public:
       return from.wrong(name, fmt::format("left out beside {}", form_->field));
     form_ = Form{std::move(form), from.path(name)};
   }
-  /// Schemas and tags may be objects, or texts of them.
+  /// Takes the form in this field. Schemas and tags may be objects, or texts of them.
   void take(Fields& from, const Named& field) {
     const json::value* value = from.find(field.name);
     if (!value)
@@ -71,7 +71,7 @@ private:
   std::optional<Form> form_;
 };
 
-/// OpenAI's {"type": "json_schema", "json_schema": {"name", "schema", "strict"}}.
+/// Reads OpenAI's {"type": "json_schema", "json_schema": {"name", "schema", "strict"}}.
 void read_response_schema(Fields& format, Forms& forms) {
   const auto* object = format.nested("json_schema");
   if (!object)
@@ -105,7 +105,8 @@ void read_response_format(Fields& fields, Forms& forms) {
   fields.wrong(format.error());
 }
 
-/// vLLM's. What it leaves to its back end is decided here, and so refused.
+/// Reads vLLM's field. The options that vLLM passes to its back end are decided here, and so
+/// refused.
 void read_structured_outputs(Fields& fields, Forms& forms) {
   const auto* object = fields.nested("structured_outputs");
   if (!object)

@@ -1,4 +1,4 @@
-// The form that a body asks its answer to have, in the words of OpenAI's API and of other engines'.
+// The form that a body asks its answer to have, in the fields of OpenAI's API and of other engines.
 #pragma once
 
 #include "apps/server/fields.hpp"
@@ -11,11 +11,12 @@ namespace paceline::apps::serve {
 
 struct Form {
   Constraint constraint;
-  std::string field; ///< As errors name it, such as "response_format.json_schema".
+  std::string field; ///< The field as errors name it, such as "response_format.json_schema".
 };
 
-/// response_format, vLLM's structured_outputs and guided_*, llama.cpp's grammar and json_schema,
-/// SGLang's regex, ebnf and structural_tag. One form at most; two are an error that names both.
+/// Reads response_format, vLLM's structured_outputs and guided_*, llama.cpp's grammar and
+/// json_schema, SGLang's regex, ebnf and structural_tag. A body may have one form; two are an error
+/// that names both.
 std::optional<Form> read_form(Fields& fields);
 
 } // namespace paceline::apps::serve

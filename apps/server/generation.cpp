@@ -1,4 +1,4 @@
-// POST /v1/completions and /v1/chat/completions: from a body to answers, whole or as they come.
+// POST /v1/completions and /v1/chat/completions: from a body to answers, whole or in parts.
 #include "apps/console/json_text.hpp"
 #include "apps/server/answers.hpp"
 #include "apps/server/bodies.hpp"
@@ -19,7 +19,7 @@ namespace paceline::apps::serve {
 namespace asio = boost::asio;
 namespace {
 
-/// Why an answer is none, as HTTP says it; nothing: it is one.
+/// Returns why an answer failed, as an HTTP error; none if it did not fail.
 std::optional<ApiError> failure(const Finished& end) {
   switch (end.reason) {
   case FinishReason::stop:
@@ -31,7 +31,7 @@ std::optional<ApiError> failure(const Finished& end) {
   return api_error(end.error.value_or(Error{ErrorCode::internal, "the request failed", ""}));
 }
 
-/// One HTTP request's way through an engine.
+/// Takes one HTTP request through an engine.
 class Generation {
 public:
   Generation(Service& service, Replica& replica, Exchange& exchange, Asked asked)
@@ -58,12 +58,12 @@ private:
   asio::awaitable<void> fail_whole(const ApiError& failed);
   asio::awaitable<void> stream();
   asio::awaitable<std::optional<ApiError>> write_stream(std::optional<Answers::Item> item);
-  /// Keeps the event, and measures; an error is what the choice failed by.
+  /// Keeps the event and counts it. Returns the error that the choice failed by, if any.
   std::optional<ApiError> take(Answers::Item& item);
   void note_stop_token(Choice& choice, Delta& delta);
   std::string stop_text(const Choice& choice) const;
   std::string events_of(Answers::Item& item);
-  /// Whatever still comes is only counted.
+  /// Cancels the answers. Whatever still comes is only counted.
   asio::awaitable<void> abandon();
   void remark() const;
 
@@ -75,9 +75,9 @@ private:
   Service::Admission admission_;
   Reply reply_;
   std::vector<Choice> choices_;
-  std::vector<Progress> progress_; ///< Of each choice.
-  Clock::time_point written_;      ///< When the last chunk went out.
-  bool begun_ = false;             ///< The status has gone out.
+  std::vector<Progress> progress_; ///< Progress of each choice.
+  Clock::time_point written_;      ///< Time at which the last chunk went out.
+  bool begun_ = false;             ///< Whether the status has gone out.
 };
 
 ReplyHead Generation::head() const {
@@ -108,7 +108,8 @@ asio::awaitable<void> Generation::run() {
   remark();
 }
 
-/// A word that is one token gets no probability, with a blank before it and without.
+/// Gives each bad word no probability, both with a blank before it and without. Each must be one
+/// token.
 std::optional<ApiError> Generation::keep_out_bad_words() {
   constexpr float never = -std::numeric_limits<float>::infinity();
   for (const std::string& word : asked_.bad_words) {
@@ -141,7 +142,7 @@ asio::awaitable<std::optional<ApiError>> Generation::check_form() {
   co_return error;
 }
 
-/// What was parsed makes room for what goes on: ids, which each choice has for itself.
+/// Counts the memory of the ids, which each choice has for itself, and frees what was parsed.
 bool Generation::hold(const std::vector<EncodedPrompt>& prompts) {
   std::size_t bytes = 0;
   for (const EncodedPrompt& prompt : prompts)
@@ -149,7 +150,7 @@ bool Generation::hold(const std::vector<EncodedPrompt>& prompts) {
         prompt.tokens.size() * sizeof(TokenId) * (1 + std::size_t(asked_.n)) + prompt.text.size();
   bytes += choices_.size() * (asked_.request.sampling.allowed_token_ids.size() * sizeof(TokenId) +
                               bytes_of(asked_.request.constraint));
-  for (Prompt& prompt : asked_.prompts) // how many there are still counts
+  for (Prompt& prompt : asked_.prompts) // The number of prompts is still needed.
     prompt.emplace<std::string>();
   asked_.messages.clear();
   return exchange_.memory().hold(bytes);
@@ -164,7 +165,7 @@ std::optional<ApiError> Generation::submit(std::vector<EncodedPrompt> prompts) {
       choice.echo = prompt.text;
     Request request = asked_.request;
     request.prompt_tokens = prompt.tokens;
-    // A salt narrows what its requests go on from, drafts included.
+    // A salt narrows the scopes that its requests draw on, of drafts too.
     request.draft_scope = exchange_.request().draft_scope + asked_.request.cache_salt;
     request.cache_salt = exchange_.request().cache_scope + asked_.request.cache_salt;
     if (const auto seed = asked_.request.sampling.seed)
@@ -199,7 +200,7 @@ std::optional<ApiError> Generation::take(Answers::Item& item) {
   return std::nullopt;
 }
 
-/// A stop token ends the text before it, unless it is wanted.
+/// Notes which stop token ended the text, and removes it from the text unless the client wants it.
 void Generation::note_stop_token(Choice& choice, Delta& delta) {
   const auto& stops = asked_.request.stop_token_ids;
   if (delta.tokens.empty() ||
@@ -211,7 +212,7 @@ void Generation::note_stop_token(Choice& choice, Delta& delta) {
     delta.text.resize(delta.text.size() - text.size());
 }
 
-/// What ended the text and is not in it: a string, or a special token.
+/// Returns what ended the text and is not in it: a string, or a special token.
 std::string Generation::stop_text(const Choice& choice) const {
   const Finished& end = choice.answer.end;
   const bool by_token = end.reason == FinishReason::stop && end.stop_match.empty();
@@ -229,7 +230,8 @@ asio::awaitable<void> Generation::abandon() {
     take(*item);
 }
 
-/// The next event. While none comes the client, and what is between, hear that it will.
+/// Returns the next event. While none comes, it shows the client, and what is between, that the
+/// request is alive.
 asio::awaitable<std::optional<Answers::Item>> Generation::next_item() {
   const auto interval = service_.settings().awake_interval;
   if (interval.count() > 0)
@@ -238,7 +240,7 @@ asio::awaitable<std::optional<Answers::Item>> Generation::next_item() {
   co_return co_await answers_.next();
 }
 
-/// A comment of a stream; of a whole answer, once that has taken long, its status and a blank of
+/// Sends a comment in a stream. A whole answer that has taken long sends its status, then blanks of
 /// its JSON.
 asio::awaitable<void> Generation::stay_awake() {
   if (asked_.stream) {
@@ -256,8 +258,8 @@ asio::awaitable<void> Generation::stay_awake() {
   co_await exchange_.write_part("\n");
 }
 
-/// Where the status has gone out, the error comes in an answer that is broken off: no client takes
-/// it for one.
+/// Answers with an error. If the status has gone out already, the error is sent in an answer that
+/// is broken off, so that no client takes it for a valid one.
 asio::awaitable<void> Generation::fail_whole(const ApiError& failed) {
   co_await abandon();
   if (exchange_.gone())
@@ -289,8 +291,8 @@ asio::awaitable<void> Generation::whole() {
   co_await exchange_.end_parts();
 }
 
-/// The status is not sent before the first event, but for one that takes a while: what fails at
-/// once has one of its own.
+/// Streams the answers. The status waits for the first event, unless that takes a while: an error
+/// that comes at once has a status of its own.
 asio::awaitable<void> Generation::stream() {
   std::optional<Answers::Item> first;
   if (co_await answers_.wait(Clock::now() + limits::stream_head_time)) {
@@ -317,8 +319,8 @@ asio::awaitable<void> Generation::stream() {
   co_await exchange_.end_parts();
 }
 
-/// Writes at once what is there, of whichever choice. While the client takes it, what comes is
-/// joined in the streams.
+/// Writes at once what is there, of whichever choice. While the client takes it, the streams join
+/// what comes.
 asio::awaitable<std::optional<ApiError>>
 Generation::write_stream(std::optional<Answers::Item> item) {
   while (item) {
@@ -351,7 +353,7 @@ std::string Generation::events_of(Answers::Item& item) {
   return std::holds_alternative<Finished>(item.event) ? reply_.end(choice) : std::string();
 }
 
-/// For the log: counts and reasons, and texts only where the operator asked for them.
+/// Puts counts and reasons into the log, and texts only if the operator asked for them.
 void Generation::remark() const {
   int prompt_tokens = 0;
   int completion_tokens = 0;
@@ -369,7 +371,7 @@ void Generation::remark() const {
   exchange_.remark("finish", reasons);
 }
 
-/// More answers at once than there are places will never be.
+/// Refuses more answers at once than there will ever be places for.
 std::optional<ApiError> check_choices(const Service& service, const Asked& asked) {
   const int most = service.settings().max_open;
   if (asked.choices() <= most)
@@ -391,7 +393,8 @@ asio::awaitable<ApiResult<Asked>> read(Service& service, Exchange& exchange, Api
   co_return std::move(asked);
 }
 
-/// Who answers, perhaps after a while, for which the request counts as one of those under way.
+/// Finds the engine that answers, perhaps after a while, during which the request counts as one
+/// under way.
 asio::awaitable<ApiResult<Fleet::Turn>> turn(Service& service, Exchange& exchange,
                                              const Asked& asked) {
   bool given_up = false;
@@ -426,7 +429,7 @@ asio::awaitable<void> generate(Service& service, Exchange& exchange, Api api) {
   if (const auto limit = service.settings().request_timeout; limit.count() > 0)
     asked->request.deadline = limit;
   if (const Holder& holder = exchange.request().client; !holder.name.empty()) {
-    asked->request.client = holder.name; // who has a key shares by it, whatever `user` says
+    asked->request.client = holder.name; // A key's holder counts, not `user`.
     asked->request.client_weight = holder.weight;
   }
   Generation generation(service, found->replica(), exchange, std::move(*asked));

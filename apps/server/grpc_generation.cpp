@@ -41,7 +41,7 @@ Result<void> check_bias(const Sampling& sampling) {
   return {};
 }
 
-/// The memory that a request holds besides its prompt.
+/// Returns the memory that a request holds besides its prompt.
 std::size_t bytes_besides(const Request& request) {
   const Sampling& sampling = request.sampling;
   std::size_t sum =
@@ -66,7 +66,8 @@ v1::GenerateEvent message_of(const Event& event) {
   return message;
 }
 
-/// Errors may quote what is no text, such as a file's name, and a message of gRPC takes only texts.
+/// Returns the error as clients see it. It may quote something that is no text, such as a file's
+/// name, and a message of gRPC takes only texts.
 Error told(const Error& error) {
   Error known = for_clients(error);
   known.message = text::sanitize_utf8(known.message);
@@ -74,8 +75,8 @@ Error told(const Error& error) {
   return known;
 }
 
-/// A stream rests until its next write may be; its end cuts that short. The handler of the end may
-/// run after the answer has gone, so both share this.
+/// The timer of a stream that rests until its next write may be; the stream's end cuts the rest
+/// short. The handler of the end may run after the answer has gone, so both share this.
 struct Beat {
   explicit Beat(const asio::any_io_executor& executor) : timer(executor) {}
   asio::steady_timer timer;
@@ -107,7 +108,8 @@ asio::awaitable<void> GrpcGeneration::run() {
     co_await call_->finish(refusal(service_, answered.error()));
 }
 
-/// Finds who answers, perhaps after a while; meanwhile the request counts as one under way.
+/// Finds the engine that answers, perhaps after a while, during which the request counts as one
+/// under way.
 asio::awaitable<Result<Fleet::Turn>> GrpcGeneration::enter() {
   if (service_.state() != Service::State::ready)
     co_return tl::unexpected(not_now(service_.state()));
@@ -149,11 +151,12 @@ asio::awaitable<Result<void>> GrpcGeneration::encode(const Replica& replica) {
   if (request_.prompt_tokens.size() > most)
     co_return too_long(replica, request_.prompt_tokens.size(), most);
   if (!memory_.hold(besides + 2 * request_.prompt_tokens.size() * sizeof(TokenId)))
-    co_return no_room(); // the engine has them, too
+    co_return no_room(); // The engine has a copy of the ids.
   co_return Result<void>();
 }
 
-/// Adds what the server has to say. A salt narrows what a request goes on from, drafts included.
+/// Adds the fields that the server sets. A salt narrows the scopes that a request draws on, of
+/// drafts too.
 Result<void> GrpcGeneration::prepare() {
   const Settings& settings = service_.settings();
   const GrpcCaller& caller = call_->caller();
@@ -167,7 +170,7 @@ Result<void> GrpcGeneration::prepare() {
   request_.draft_scope =
       service_.draft_scope(holder.name) + request_.draft_scope + request_.cache_salt;
   request_.cache_salt = service_.cache_scope(holder.name) + request_.cache_salt;
-  if (!holder.name.empty()) { // who has a key shares by it
+  if (!holder.name.empty()) { // Clients with a key share by the key.
     request_.client = holder.name;
     request_.client_weight = holder.weight;
   }
@@ -192,7 +195,8 @@ asio::awaitable<Result<void>> GrpcGeneration::answer(Replica& replica) {
   co_return Result<void>();
 }
 
-/// The client is told of its acceptance with the first event, or before if that takes a while.
+/// Streams the answer. The first event tells the client that its request was accepted, or an
+/// earlier message if that event takes a while.
 asio::awaitable<void> GrpcGeneration::stream(Replica& replica, Stream opened) {
   AsyncStream events(service_.executor(), std::move(opened));
   const Service::Answering counted(service_, Protocol::grpc);
@@ -231,7 +235,7 @@ asio::awaitable<void> GrpcGeneration::stream(Replica& replica, Stream opened) {
   call_->on_gone(nullptr);
 }
 
-/// Logs the end. One that was cancelled, though its client did not ask for that, becomes an error.
+/// Logs the end. A request that was cancelled without its client asking for that becomes an error.
 void GrpcGeneration::note(Finished& end) const {
   if (end.reason == FinishReason::cancelled && !call_->gone()) {
     end.reason = FinishReason::error;

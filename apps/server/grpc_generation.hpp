@@ -1,15 +1,15 @@
-// The call Generate: from a message to an answer as it comes.
+// The call Generate: from a message to an answer in a stream.
 #pragma once
 
 #include "apps/server/grpc_stream.hpp"
 
 namespace paceline::apps::serve {
 
-/// Takes one call through an engine, on the server's thread. The engine's stream joins what comes
-/// while a message is on its way, so a client that reads slowly costs only ids and text.
+/// Takes one call through an engine, on the server's thread. The engine's stream joins events while
+/// a message is on its way, so a client that reads slowly costs only ids and text.
 class GrpcGeneration {
 public:
-  /// model: empty: the only one.
+  /// model: its name; empty: the only one.
   GrpcGeneration(Service& service, std::shared_ptr<GrpcStream> call, std::string model,
                  Request request)
       : service_(service), call_(std::move(call)), model_(std::move(model)),

@@ -30,9 +30,9 @@ namespace {
 
 using External = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
 
-/// Sets what all servers of the process have, before the first of them. The libraries' own logs
-/// would stand between the lines of the server's, so they are silent; gRPC's unless somebody asked
-/// for it.
+/// Sets what all servers of the process have in common, before the first of them. The libraries'
+/// own logs would stand between the lines of the server's, so they are silenced; gRPC's unless
+/// somebody asked for it.
 void prepare_process() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -40,7 +40,7 @@ void prepare_process() {
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     if (std::getenv("GRPC_VERBOSITY") == nullptr)
       gpr_set_log_function([](gpr_log_func_args*) {});
-    google::protobuf::SetLogHandler(nullptr); // a client's broken texts
+    google::protobuf::SetLogHandler(nullptr); // It would log clients' broken texts.
   });
 }
 
@@ -57,7 +57,7 @@ std::shared_ptr<grpc::ServerCredentials> credentials_of(const Settings& settings
   return grpc::SslServerCredentials(own);
 }
 
-/// Says the operator's bounds in gRPC's words.
+/// Sets the operator's bounds as options of gRPC.
 void bound(grpc::ServerBuilder& builder, const Settings& settings) {
   const auto set = [&builder](const char* name, auto value) {
     builder.AddChannelArgument(name, int(std::clamp<std::int64_t>(value, 1, INT_MAX)));
@@ -67,13 +67,13 @@ void bound(grpc::ServerBuilder& builder, const Settings& settings) {
   set(GRPC_ARG_MAX_CONCURRENT_STREAMS, settings.max_open + limits::other_calls);
   set(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, settings.receive_timeout.count());
   set(GRPC_ARG_MAX_CONNECTION_IDLE_MS, settings.idle_timeout.count());
-  // Half of the time it may say nothing; then it has the other half for the answer to a ping.
+  // A connection may be silent for half of the time; then it has the other half to answer a ping.
   set(GRPC_ARG_KEEPALIVE_TIME_MS, settings.idle_timeout.count() / 2);
   set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, settings.idle_timeout.count() / 2);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0); // any number
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0); // 0: any number.
   set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, (net::limits::ping_pause / 2).count());
-  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false); // as HTTP's bodies
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false); // HTTP does not either.
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder.SetResourceQuota(grpc::ResourceQuota("paceline").Resize(settings.max_request_memory));
 }
@@ -92,7 +92,7 @@ struct GrpcPort::Inside {
   Hangups hangups;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> door;
   std::unique_ptr<grpc::Server> server;
-  std::optional<bool> told; ///< By the health service.
+  std::optional<bool> told; ///< The health service's last answer.
   std::thread closing;
 };
 
@@ -132,14 +132,15 @@ void GrpcPort::tell_health() {
   if (std::exchange(inside_->told, ready) == ready)
     return;
   auto* health = inside_->server->GetHealthCheckService();
-  health->SetServingStatus(ready); // of "", the server as a whole
+  health->SetServingStatus(ready); // "" is the server as a whole.
   health->SetServingStatus(v1::Paceline::service_full_name(), ready);
 }
 
-/// gRPC waits for its calls, which end on the server's thread, so a thread of its own waits for it.
+/// Shuts gRPC down on a thread of its own, because gRPC waits for its calls, which end on the
+/// server's thread.
 void GrpcPort::shut_down(std::chrono::milliseconds grace) {
   if (inside_->closing.joinable())
-    return; // it has begun
+    return; // It has begun already.
   const auto executor = inside_->service.executor();
   inside_->closing = std::thread([self = shared_from_this(), grace, executor,
                                   work = asio::make_work_guard(executor)]() mutable {

@@ -16,7 +16,8 @@ namespace {
 
 using Work = asio::awaitable<grpc::Status>;
 
-/// The rest of the server does not feel an exception: its call ends with this.
+/// Returns the status that ends a call after an exception, which the rest of the server does not
+/// feel.
 grpc::Status failed(Service& service, const char* what) {
   service.log().write(Log::Level::error, "exception", {{"what", what}});
   return net::status_of({ErrorCode::internal, "the server failed at this call", "try it again"});
@@ -31,7 +32,7 @@ asio::awaitable<void> generate(Service& service, std::shared_ptr<GrpcStream> cal
   } catch (const std::exception& error) {
     ended = failed(service, error.what());
   }
-  co_await call->finish(ended); // unless it has
+  co_await call->finish(ended); // Does nothing if the call is finished already.
 }
 
 Work tokenize(Service& service, const v1::TokenizeRequest& request, v1::TokenizeReply& reply) {

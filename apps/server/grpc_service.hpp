@@ -6,7 +6,7 @@
 
 namespace paceline::apps::serve {
 
-/// gRPC's threads hand each call to the server's, where it is answered.
+/// The service's calls: gRPC's threads hand each call to the server's thread, which answers it.
 class GrpcService final : public v1::Paceline::CallbackService {
 public:
   /// service: must outlive this.
@@ -22,7 +22,7 @@ public:
                                    v1::ModelsReply* reply) override;
 
 private:
-  serve::Service& service_; // not the one of this name in what is implemented
+  serve::Service& service_; // serve::Service differs from the Service of the base class.
 };
 
 } // namespace paceline::apps::serve

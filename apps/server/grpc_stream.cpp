@@ -16,7 +16,7 @@ std::string metadata_of(const grpc::CallbackServerContext& context, const char* 
                             : std::string(found->second.data(), found->second.size());
 }
 
-/// "ipv4:127.0.0.1:40312" becomes what HTTP's peers are called.
+/// Makes "ipv4:127.0.0.1:40312" the name that an HTTP peer has, "127.0.0.1:40312".
 std::string peer_of(const grpc::CallbackServerContext& context) {
   const std::string peer = context.peer();
   return peer.substr(peer.find(':') + 1);
@@ -53,7 +53,7 @@ void GrpcStream::leave() {
     std::exchange(on_gone_, nullptr)();
 }
 
-/// The client has taken nothing for too long.
+/// Ends the call, because the client has taken nothing for too long.
 void GrpcStream::cut_off() {
   const std::lock_guard lock(mutex_);
   if (context_)

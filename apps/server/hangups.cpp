@@ -27,7 +27,7 @@ bool Hangups::watch(int socket) {
   const int copy = fcntl(socket, F_DUPFD_CLOEXEC, 0);
   if (copy < 0)
     return false;
-  epoll_event hangup{}; // which is told whatever is asked for
+  epoll_event hangup{}; // epoll reports a hang-up whatever events are asked for.
   hangup.data.fd = copy;
   if (epoll_ctl(events_.native_handle(), EPOLL_CTL_ADD, copy, &hangup) != 0) {
     close(copy);

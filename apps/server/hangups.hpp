@@ -1,4 +1,4 @@
-// When connections end that somebody else reads.
+// Detecting the end of connections that somebody else reads.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -9,8 +9,8 @@
 
 namespace paceline::apps::serve {
 
-/// Looks at copies of sockets' descriptors, and at nothing but that neither side sends any more:
-/// traffic wakes nobody here. Threads: the executor's, which must be one.
+/// Watches copies of sockets' descriptors, only for whether neither side sends any more: traffic
+/// wakes nobody here. Threads: the executor's, which must be one.
 class Hangups {
 public:
   /// gone: called for each connection that has ended.
@@ -19,9 +19,9 @@ public:
   Hangups& operator=(const Hangups&) = delete;
   ~Hangups();
 
-  /// False: the system has no more descriptors.
+  /// Watches a connection. False: the system has no more descriptors.
   bool watch(int socket);
-  /// Looks no more, and leaves its executor nothing to wait for. Connections that are there still
+  /// Stops watching, and leaves its executor nothing to wait for. Connections that are still there
   /// count as ended.
   void stop();
 
@@ -32,7 +32,7 @@ private:
   boost::asio::posix::stream_descriptor events_; ///< An epoll of the copies.
   std::function<void()> gone_;
   std::set<int> copies_;
-  std::shared_ptr<bool> here_ = std::make_shared<bool>(true); ///< A handler may come later.
+  std::shared_ptr<bool> here_ = std::make_shared<bool>(true); ///< Handlers may outlive this.
 };
 
 } // namespace paceline::apps::serve

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t head_read_bytes = 4096;
 constexpr std::size_t body_read_bytes = std::size_t(64) << 10;
-/// "0\r\n\r\n": a chunked body has at least so much left wherever a chunk may begin.
+/// The bytes of "0\r\n\r\n": a chunked body has at least so many left wherever a chunk may begin.
 constexpr std::size_t last_chunk_bytes = 5;
 
 error_code no_memory() {
@@ -37,7 +37,7 @@ asio::awaitable<bool> HttpReader::await_request() {
   has_room_ = true;
   if (buffer_.size() > 0)
     co_return true;
-  buffer_.shrink_to_fit(); // what the last one needed
+  buffer_.shrink_to_fit(); // The last request may have needed much more.
   co_return !co_await read_ahead() && buffer_.size() > 0;
 }
 
@@ -64,14 +64,15 @@ asio::awaitable<error_code> HttpReader::read_body(Parser& parser) {
   co_return failed;
 }
 
-/// As far as the parser gets with what is there or, if that is nowhere, with what comes next.
+/// Gets as far as the parser can with the bytes that are there or, if they are not enough for
+/// anything, with those that come next.
 asio::awaitable<error_code> HttpReader::read_some(Parser& parser, std::size_t bytes) {
   for (;;) {
     if (worth_parsing(parser)) {
       const error_code failed = parse(parser);
       if (failed != http::error::need_more)
         co_return failed;
-      if (buffer_.size() >= limits::header_bytes) // of one line, or of trailers
+      if (buffer_.size() >= limits::header_bytes) // One line, or the trailers, are too long.
         co_return make_error_code(http::error::header_limit);
     }
     const auto into = room(bytes);
@@ -87,7 +88,8 @@ asio::awaitable<error_code> HttpReader::read_some(Parser& parser, std::size_t by
   }
 }
 
-/// Beast asserts that it is not shown a beginning of the last chunk alone.
+/// Whether the parser may be shown the bytes: Beast asserts that it never gets the beginning of the
+/// last chunk alone.
 bool HttpReader::worth_parsing(const Parser& parser) const {
   const bool chunks = parser.is_header_done() && parser.chunked();
   return buffer_.size() >= (chunks ? last_chunk_bytes : 1);
@@ -98,9 +100,9 @@ error_code HttpReader::parse(Parser& parser) {
     error_code failed;
     buffer_.consume(parser.put(buffer_.cdata(), failed));
     return failed;
-  } catch (const std::bad_alloc&) { // the bound over all connections is reached
+  } catch (const std::bad_alloc&) { // The bound over all connections is reached.
     return no_memory();
-  } catch (const std::length_error&) { // of a field's name or value
+  } catch (const std::length_error&) { // A field's name or value is too long.
     return make_error_code(http::error::header_limit);
   }
 }
@@ -118,7 +120,7 @@ asio::awaitable<error_code> HttpReader::read_ahead() {
   if (!has_room_)
     co_return error_code();
   const auto [failed, count] = co_await transport_.async_read_some(*into, as_result);
-  buffer_.commit(count); // even now: it may be the next request, and come with a cancellation
+  buffer_.commit(count); // A cancelled read may bring bytes of the next request, too.
   co_return failed;
 }
 
@@ -127,7 +129,8 @@ void HttpReader::drop() {
   buffer_.shrink_to_fit();
 }
 
-/// Behind what is there; none: the bound of one connection, or of all, is reached.
+/// Makes room behind the bytes that are there. None: the bound of one connection, or of all, is
+/// reached.
 std::optional<asio::mutable_buffer> HttpReader::room(std::size_t bytes) {
   const std::size_t free = buffer_.max_size() - buffer_.size();
   if (free == 0)

@@ -1,5 +1,5 @@
-// What a client sends over HTTP, as it comes and bounded: heads, bodies with their framing, and
-// what is sent ahead.
+// Reading what a client sends over HTTP, within bounds: heads, bodies with their framing, and what
+// is sent ahead.
 #pragma once
 
 #include "apps/server/request_memory.hpp"
@@ -18,9 +18,9 @@
 
 namespace paceline::apps::serve {
 
-/// Reads one request after another. Beast's parser is driven from here and not by its async_read:
-/// what the parser throws would leave a handler of Asio's there, and end the server.
-/// Threads: the server's only.
+/// Reads one request after another. This class drives Beast's parser itself and does not use
+/// async_read: an exception of the parser would leave a handler of Asio's there, and end the
+/// server. Threads: the server's only.
 class HttpReader {
 public:
   using Allocator = boost::json::polymorphic_allocator<char>;
@@ -32,19 +32,19 @@ public:
   /// transport, memory: must outlive this.
   HttpReader(Transport& transport, RequestMemory& memory);
 
-  /// Waits until there is something of the next request. False: the client has left.
+  /// Waits until some bytes of the next request are there. False: the client has left.
   Await<bool> await_request();
-  /// For that request; what it keeps of the head counts.
+  /// Makes the parser of that request; what it keeps of the head counts as the request's memory.
   void begin(std::optional<Parser>& parser, std::uint64_t max_body);
-  /// The request line and the headers.
+  /// Reads the request line and the headers.
   Await<ErrorCode> read_head(Parser& parser);
-  /// Until the parser's piece of the body is full (http::error::need_buffer) or all has come.
+  /// Reads until the parser's piece of the body is full (http::error::need_buffer) or all has come.
   Await<ErrorCode> read_body(Parser& parser);
-  /// Of what the client sends meanwhile, for the next request. An error: of the transport.
+  /// Reads bytes of the next request that the client sends meanwhile. An error is the transport's.
   Await<ErrorCode> read_ahead();
-  /// Forgets what was read and not taken: nothing more is answered.
+  /// Forgets what was read and not taken, when nothing more is answered.
   void drop();
-  /// There is no room for more of that.
+  /// Whether `read_ahead` has no room for more.
   bool full() const { return !has_room_; }
 
 private:
@@ -58,8 +58,8 @@ private:
 
   Transport& transport_;
   MemoryShare memory_;
-  Buffer buffer_;                   ///< Read, not taken.
-  std::size_t extension_bytes_ = 0; ///< Of the request in hand.
+  Buffer buffer_;                   ///< Bytes that were read and not taken.
+  std::size_t extension_bytes_ = 0; ///< Size of the chunk extensions of the request in hand.
   bool has_room_ = true;
   std::function<void(std::uint64_t, boost::beast::string_view, ErrorCode&)> on_chunk_;
 };

@@ -30,7 +30,7 @@ std::string_view trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
 }
 
-/// "weight=3"; nothing: 1.
+/// Reads "weight=3". An empty text is 1; none: it is something else.
 std::optional<int> read_weight(std::string_view text) {
   constexpr std::string_view name = "weight=";
   if (text.empty())
@@ -66,7 +66,7 @@ Result<Keys> read_file(const std::string& file) {
                               actors::limits::client_weight_max));
     keys.add(text.substr(0, space), *weight);
   }
-  if (!keys.required()) // an empty file must not open the door to everybody
+  if (!keys.required()) // An empty file must not open the server to everybody.
     return fail(ErrorCode::invalid_argument, "there is no API key in " + file,
                 "write one key a line, or leave the option out");
   return keys;
@@ -74,7 +74,7 @@ Result<Keys> read_file(const std::string& file) {
 
 constexpr std::string_view scheme = "Bearer ";
 
-/// Of what begins with the scheme.
+/// Returns the key behind the scheme, with which the text must begin.
 std::string_view key_of(std::string_view authorization) {
   return trim(authorization.substr(std::min(scheme.size(), authorization.size())));
 }
@@ -125,7 +125,7 @@ bool Keys::accept_key(std::string_view given_key) const {
     return true;
   const std::string given = digest(given_key);
   bool found = false;
-  for (const Holder& key : keys_) // all of them, found or not
+  for (const Holder& key : keys_) // Compares all of them, so that the time tells nothing.
     found |= CRYPTO_memcmp(key.name.data(), given.data(), given.size()) == 0;
   return found;
 }

@@ -21,7 +21,7 @@ spdlog::level::level_enum level_of(Log::Level level) {
   return spdlog::level::info;
 }
 
-/// Text that needs no quotes stands without.
+/// Returns the value as text, without quotes if it needs none.
 std::string plain(const boost::json::value& value) {
   const auto* text = value.if_string();
   const bool simple =
@@ -66,7 +66,7 @@ void Log::write(Level level, std::string_view event, const LogFields& fields) {
     for (const auto& field : fields)
       object.insert(field);
     line = json_text(object);
-    line = line.substr(1, line.size() - 2); // within the pattern's braces
+    line = line.substr(1, line.size() - 2); // The pattern has the braces already.
   } else {
     line = event;
     for (const auto& [name, value] : fields)

@@ -12,10 +12,10 @@ class logger;
 
 namespace paceline::apps::serve {
 
-/// In the order in which they are shown.
+/// The fields of a line, in the order in which they are shown.
 using LogFields = boost::json::object;
 
-/// Written by a thread of its own; when that cannot keep up, the oldest lines are lost.
+/// The log. A thread of its own writes it; when that cannot keep up, the oldest lines are lost.
 /// Threads: any.
 class Log {
 public:
@@ -27,10 +27,10 @@ public:
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
-  /// event: what happened, such as "request". 2026-11-21T10:00:00.000Z info request id=...
-  /// status=200
+  /// Writes a line such as 2026-11-21T10:00:00.000Z info request id=... status=200. event: what
+  /// happened, such as "request".
   void write(Level level, std::string_view event, const LogFields& fields = {});
-  /// The same, whatever the level is: what the program ends of.
+  /// Writes likewise, whatever the level is; for the error that ends the program.
   void insist(std::string_view event, const LogFields& fields);
   void info(std::string_view event, const LogFields& fields = {}) {
     write(Level::info, event, fields);

@@ -1,4 +1,4 @@
-// Which addresses only this machine reaches.
+// Loopback addresses, which only this machine reaches.
 #pragma once
 
 #include <string>

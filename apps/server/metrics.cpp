@@ -15,28 +15,29 @@ using prometheus::MetricType;
 
 namespace {
 
-// vLLM's own, so that its dashboards work.
+// These bounds are vLLM's own, so that its dashboards work.
 const prometheus::Histogram::BucketBoundaries first_token_bounds{
     .001, .005, .01, .02, .04, .06, .08, .1, .25, .5,  .75,
     1,    2.5,  5,   7.5, 10,  20,  40,  80, 160, 640, 2560};
 const prometheus::Histogram::BucketBoundaries request_bounds{
     .3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
-// And vLLM's again, with finer ones below its 10 ms.
+// These are vLLM's as well, with finer ones below its 10 ms.
 const prometheus::Histogram::BucketBoundaries token_bounds{
     .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .075, .1, .15, .2,
     .3,    .4,     .5,    .75,  1,     2.5,  5,   7.5,  10,  20,   40, 80};
 
-// vLLM's: 1, 2, 5, 10 ... up to any context.
+// These are vLLM's: 1, 2, 5, 10 ... up to any context.
 const prometheus::Histogram::BucketBoundaries length_bounds{
     1,    2,    5,     10,    20,    50,     100,    200,    500,    1000,
     2000, 5000, 10000, 20000, 50000, 100000, 200000, 500000, 1000000};
 
 using Labels = std::vector<ClientMetric::Label>;
 
-/// Families of one page. Those that several have are one, with labels that differ.
+/// Collects the metric families of one page. A family that several engines have is one, with labels
+/// that differ.
 class Page {
 public:
-  /// Of all that is added from now on, besides its own.
+  /// Sets the labels that all metrics added from now on have besides their own.
   void set_labels(Labels common) { common_ = std::move(common); }
 
   void counter(const std::string& name, const std::string& help, double value) {
@@ -53,7 +54,7 @@ public:
       all.metric.back().gauge.value = value;
     }
   }
-  /// One counter for each value of `label`.
+  /// Adds one counter for each value of `label`.
   void counters(const std::string& name, const std::string& help, const std::string& label,
                 const std::vector<std::pair<std::string, double>>& values) {
     MetricFamily& all = family(name, help, MetricType::Counter);
@@ -91,7 +92,7 @@ private:
 
   Labels common_;
   std::vector<MetricFamily> families_;
-  std::map<std::string, std::size_t> index_; ///< By name.
+  std::map<std::string, std::size_t> index_; ///< Indices of the families, by name.
 };
 
 double share(std::size_t part, std::size_t whole) {
@@ -200,8 +201,8 @@ struct ModelMetrics::Parts {
   prometheus::Histogram inference{request_bounds};
   prometheus::Histogram prompt_tokens{length_bounds};
   prometheus::Histogram generation_tokens{length_bounds};
-  double cache_queries = 0; ///< Tokens of prompts,
-  double cache_hits = 0;    ///< and those that were there from before.
+  double cache_queries = 0; ///< Tokens of prompts.
+  double cache_hits = 0;    ///< Tokens of prompts that the cache had already.
   std::map<std::string, double> ended{{"abort", 0}, {"error", 0}, {"length", 0}, {"stop", 0}};
 
   void add_to(Page& page) const;
@@ -209,7 +210,7 @@ struct ModelMetrics::Parts {
 
 struct ServerMetrics::Parts {
   Labels labels;
-  std::map<std::string, double> answered; ///< By status.
+  std::map<std::string, double> answered; ///< Answers by status.
   std::map<std::string, double> submitted{{"accepted", 0}};
 };
 
@@ -229,7 +230,7 @@ void ModelMetrics::first_token(double after) {
 }
 
 void ModelMetrics::more_tokens(double after, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) // tokens of one round come together
+  for (std::size_t i = 0; i < count; ++i) // Tokens of one round come together.
     parts_->token_gap.Observe(after / double(count));
 }
 

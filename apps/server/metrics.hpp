@@ -1,4 +1,4 @@
-// What /metrics says, in Prometheus' text format: vLLM's names where the meaning is the same, and
+// The text of /metrics, in Prometheus' format: vLLM's names where the meaning is the same, and
 // paceline_* for what only this engine has.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace paceline::apps::serve {
 
-/// Of the requests that went through one engine. Durations in seconds.
+/// Counts of the requests that went through one engine. Durations are in seconds.
 class ModelMetrics {
 public:
   /// model: the label model_name. number: the label engine.
@@ -20,7 +20,7 @@ public:
   ~ModelMetrics();
 
   void first_token(double after);
-  /// So many tokens came `after` the ones before.
+  /// Counts `count` tokens that came `after` the previous ones.
   void more_tokens(double after, std::size_t count);
   /// reason: vLLM's "stop", "length" or "abort", and "error".
   void finished(const Finished& end, double took);
@@ -31,31 +31,31 @@ private:
   std::unique_ptr<Parts> parts_;
 };
 
-/// Of all that the server was asked.
+/// Counts of all requests to the server.
 class ServerMetrics {
 public:
-  /// model: the label model_name, where only one is served; else empty.
+  /// model: the label model_name if only one model is served; else empty.
   explicit ServerMetrics(std::string model);
   ~ServerMetrics();
 
-  /// An HTTP request was answered with this status.
+  /// Counts an HTTP request that was answered with this status.
   void answered(unsigned status);
-  /// A request by gRPC was "accepted", or refused with an error's code.
+  /// Counts a gRPC request. outcome: "accepted", or the code of the error that refused it.
   void submitted(const std::string& outcome);
 
   struct Open {
-    int connections = 0; ///< HTTP's.
-    int requests = 0;    ///< Being answered.
+    int connections = 0; ///< HTTP connections.
+    int requests = 0;    ///< HTTP requests that are being answered.
     int grpc_connections = 0;
     int grpc_requests = 0;
     std::size_t request_memory = 0; ///< Bytes.
   };
-  /// An engine, and what it says of itself now.
+  /// One engine's counts of requests, and its own metrics now.
   struct Of {
     const ModelMetrics* requests;
     Metrics engine;
   };
-  /// What a placement adds.
+  /// Metrics that only a placement has.
   struct Placed {
     struct Queue {
       std::string devices;
@@ -63,7 +63,7 @@ public:
       std::size_t running;
     };
     std::vector<Queue> queues;
-    std::vector<std::pair<std::string, double>> late; ///< Requests, by model.
+    std::vector<std::pair<std::string, double>> late; ///< Counts of late requests, by model.
     std::vector<std::pair<std::string, double>>
         moves; ///< "load", "unload", "failed_load", "replan"
   };

@@ -19,7 +19,7 @@ namespace {
 
 struct Options {
   std::string listen;
-  std::vector<std::string> certificates; ///< A folder to make them in, and machines; nothing else.
+  std::vector<std::string> certificates; ///< Folder to make them in, and machines; nothing else.
   nodes::NodeOptions node;
 };
 
@@ -60,7 +60,7 @@ Result<int> run(Options& options, Interrupt& interrupt) {
   auto node = nodes::Node::open(options.node);
   if (!node) {
     print_error(node.error());
-    return status_usage; // whatever kept it from starting
+    return status_usage; // This is the status for whatever kept it from starting.
   }
   std::promise<void> ended;
   const auto scope = interrupt.on_first([&] { ended.set_value(); });

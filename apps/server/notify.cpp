@@ -18,7 +18,7 @@ void notify_manager(const std::string& state) {
   if (path.empty() || path.size() >= sizeof(address.sun_path))
     return;
   std::memcpy(address.sun_path, path.data(), path.size());
-  if (path.front() == '@') // no file: a name of Linux's own
+  if (path.front() == '@') // An address of Linux's abstract namespace, not a file.
     address.sun_path[0] = '\0';
   const int file = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (file < 0)

@@ -6,7 +6,7 @@
 namespace paceline::apps::serve {
 
 /// Sends `state`, such as "READY=1", to the socket that $NOTIFY_SOCKET names; without one it does
-/// nothing. A failure is nothing to stop for.
+/// nothing. Failures are ignored.
 void notify_manager(const std::string& state);
 
 } // namespace paceline::apps::serve

@@ -16,7 +16,7 @@ namespace paceline::apps::serve {
 namespace json = boost::json;
 namespace {
 
-/// content: a string, or a list of {"type": "text", "text"}.
+/// Reads the content, which is a string, or a list of {"type": "text", "text"}.
 ApiResult<std::string> read_content(const json::value& content, const std::string& name) {
   if (const auto* text = content.if_string())
     return std::string(*text);
@@ -46,7 +46,7 @@ ApiResult<std::string> read_content(const json::value& content, const std::strin
 constexpr std::array roles =
     std::to_array<std::string_view>({"system", "user", "assistant", "tool", "function"});
 
-/// What a message may carry that no model here reads.
+/// Refuses parts of a message that no model here reads.
 std::optional<ApiError> find_media(const Fields& fields) {
   for (const char* media : {"audio", "images", "image", "videos"})
     if (const auto* value = fields.find(media); value && !asks_for_nothing(*value))
@@ -57,7 +57,8 @@ std::optional<ApiError> find_media(const Fields& fields) {
   return std::nullopt;
 }
 
-/// An answer that says something else may have no content, and its template is told so.
+/// Whether a message may have no content: an answer that says something else may, and its template
+/// is told so.
 bool may_lack_content(const Fields& fields) {
   for (const char* instead :
        {"tool_calls", "function_call", "reasoning_content", "reasoning", "refusal"})
@@ -74,7 +75,7 @@ ApiResult<ChatMessage> read_message(const json::value& value, const std::string&
   fields.wrong(find_media(fields));
   ChatMessage message;
   message.role = fields.text("role").value_or("");
-  if (message.role == "developer") // what OpenAI calls it since o1; templates know "system"
+  if (message.role == "developer") // OpenAI uses this name since o1; templates know "system".
     message.role = "system";
   if (std::find(roles.begin(), roles.end(), message.role) == roles.end())
     fields.wrong("role", fmt::format("developer, {}", fmt::join(roles, ", ")));

@@ -9,9 +9,9 @@
 
 namespace paceline::apps::serve {
 
-/// Those of a request's body: at least one, `limits::messages_max` at most. What a message says
-/// besides its role and content goes to the template as it is; images, sound and files are refused
-/// by name. Errors name the field, such as messages[1].content.
+/// Reads the messages of a request's body: at least one, `limits::messages_max` at most. What a
+/// message says besides its role and content goes to the template as it is; images, sound and files
+/// are refused by name. Errors name the field, such as messages[1].content.
 ApiResult<std::vector<ChatMessage>> read_messages(const boost::json::object& body);
 
 } // namespace paceline::apps::serve

@@ -23,7 +23,7 @@ namespace {
 namespace bounds = sampling::limits;
 
 constexpr std::int64_t int_max = std::numeric_limits<int>::max();
-constexpr int completion_tokens_default = 16; // as OpenAI's and vLLM's /v1/completions
+constexpr int completion_tokens_default = 16; // The default of OpenAI's and vLLM's /v1/completions.
 
 std::optional<float> as_float(std::optional<double> number) {
   return number ? std::optional(float(*number)) : std::nullopt;
@@ -40,7 +40,7 @@ void read_seed(Fields& fields, Sampling& sampling) {
   if (!value)
     return;
   if (const auto* small = value->if_int64())
-    sampling.seed = std::uint64_t(*small); // negative ones too: any 64 bits are a seed
+    sampling.seed = std::uint64_t(*small); // Negative ones are taken too: any 64 bits are a seed.
   else if (const auto* large = value->if_uint64())
     sampling.seed = *large;
   else
@@ -159,7 +159,8 @@ void read_window(Fields& fields, Request& request) {
   take(request.window.emplace(0), fields.integer("window", 1, bounds::window_max));
 }
 
-/// {"mode", "window", "verify", "draft"}: ours, so what it does not know is an error.
+/// Reads {"mode", "window", "verify", "draft"}, which are ours, so an unknown one among them is an
+/// error.
 void read_speculation(Fields& fields, Request& request) {
   const auto* object = fields.nested("speculation");
   if (!object)
@@ -201,7 +202,7 @@ void read_stream(Fields& fields, Asked& asked) {
   fields.wrong(inner.error());
 }
 
-/// What both kinds of request have.
+/// Reads the fields that both kinds of request have.
 void read_common(Fields& fields, Asked& asked, int vocabulary) {
   Request& request = asked.request;
   take(asked.model, fields.text("model"));
@@ -234,7 +235,7 @@ void read_common(Fields& fields, Asked& asked, int vocabulary) {
   }
 }
 
-/// vLLM's; the engine counts the likeliest alternatives once, for prompt and output.
+/// This field is vLLM's. The engine counts the likeliest alternatives once, for prompt and output.
 void read_prompt_logprobs(Fields& fields, Asked& asked) {
   Request& request = asked.request;
   asked.top_logprobs = request.top_logprobs;
@@ -248,7 +249,7 @@ void read_prompt_logprobs(Fields& fields, Asked& asked) {
   request.top_logprobs = std::max(request.top_logprobs, int(*count));
 }
 
-/// prompt: a string, a list of them, ids, or a list of lists of ids.
+/// Reads the prompts: a string, a list of strings, ids, or a list of lists of ids.
 std::optional<ApiError> read_prompts(Fields& fields, std::vector<Prompt>& prompts, int vocabulary) {
   const auto* value = fields.find("prompt");
   if (!value)
@@ -306,7 +307,7 @@ void read_completion(Fields& fields, Asked& asked, int vocabulary) {
   }
 }
 
-/// What the template is told besides the messages.
+/// Reads what the template is given besides the messages.
 void read_template(Fields& fields, Asked& asked) {
   ChatOptions& chat = asked.chat;
   take(chat.continue_final_message, fields.boolean("continue_final_message"));
@@ -379,7 +380,7 @@ ApiResult<std::vector<TokenId>> read_ids(const json::value& list, const std::str
 }
 
 void read_conversation(Fields& fields, Asked& asked, const json::object& body) {
-  asked.add_special = false; // a template writes what stands before
+  asked.add_special = false; // A template writes what stands before the text.
   read_template(fields, asked);
   auto messages = read_messages(body);
   if (messages)

@@ -12,7 +12,7 @@ namespace paceline::apps::serve {
 namespace json = boost::json;
 namespace {
 
-/// What only the last part of a choice says.
+/// Adds the fields that only the last part of a choice has.
 void add_end(json::object& choice, const Choice& from) {
   const Finished& end = from.answer.end;
   choice["finish_reason"] = to_string(end.reason);
@@ -26,8 +26,8 @@ void add_end(json::object& choice, const Choice& from) {
   choice["reproducible"] = end.reproducible;
 }
 
-/// What vLLM says of speculation under this name. Steps here are those that committed tokens, and
-/// drafted tokens all that the draft wrote, lookahead included.
+/// Returns what vLLM reports on speculation under this name. Steps here are those that committed
+/// tokens, and drafted tokens are all that the draft wrote, lookahead included.
 json::object vllm_metrics(const SpeculationStats& stats) {
   const auto ratio = [](std::uint64_t part, std::uint64_t whole) {
     return whole ? double(part) / double(whole) : 0;
@@ -60,7 +60,7 @@ likeliest(const std::vector<std::pair<TokenId, float>>& top, int most) {
   return std::span(top).first(std::min(top.size(), std::size_t(most)));
 }
 
-/// Lists of values, one for each token, of tokens that follow.
+/// Appends the values of the tokens that follow to lists that have one value for each token.
 void append(json::value& scores, json::value more) {
   if (scores.is_null()) {
     scores = std::move(more);
@@ -91,7 +91,7 @@ json::object Reply::object(const char* kind) const {
           {"system_fingerprint", head_.fingerprint}};
 }
 
-/// Prompts count once, however many answers they have.
+/// Counts the tokens. Prompts count once, however many answers they have.
 void Reply::add_usage(json::object& reply, const std::vector<Choice>& choices) const {
   Usage sum;
   SpeculationStats stats;
@@ -170,7 +170,7 @@ json::object Reply::chunk(const Choice& choice, std::string_view text, json::val
   return one;
 }
 
-/// What stands before the first part of a choice: a role, or the prompt.
+/// Returns what stands before the first part of a choice: a role, or the prompt.
 std::string Reply::opening(Choice& choice) const {
   if (std::exchange(choice.begun, true))
     return {};
@@ -188,7 +188,7 @@ std::string Reply::opening(Choice& choice) const {
 std::string Reply::part(Choice& choice, const Delta& delta) const {
   std::string events = opening(choice);
   if (delta.text.empty() && !logprobs_)
-    return events; // held back, until a character or a stop string is decided
+    return events; // The text is held back until a character or a stop string is decided.
   json::value scores;
   if (logprobs_)
     scores = logprobs(choice, delta.logprobs);
@@ -232,8 +232,8 @@ json::value Reply::logprobs(Choice& choice, const std::vector<TokenLogprob>& tok
   return completion_logprobs(tokens, places);
 }
 
-/// Of the prompt, as its text stands before the answer. Nothing stands before its first token,
-/// which so has no probability.
+/// Returns the log-probabilities of the prompt, as its text stands before the answer. Nothing
+/// stands before its first token, which therefore has no probability.
 json::value Reply::echoed_logprobs(Choice& choice) const {
   const auto& tokens = choice.prompt->logprobs;
   std::vector<std::size_t> places;
@@ -250,8 +250,8 @@ json::value Reply::echoed_logprobs(Choice& choice) const {
   return scores;
 }
 
-/// What a text that goes on with `rest` has of a token: a special one may or may not stand in it,
-/// and some lose a blank where a text begins.
+/// Returns the part of a token's text with which `rest` begins: a special token may or may not be
+/// in the text, and some tokens lose a blank where a text begins.
 std::string Reply::part_of(std::string_view rest, TokenId id) const {
   const std::string bytes = engine_->token_bytes(id, false);
   if (rest.starts_with(bytes))
@@ -262,7 +262,7 @@ std::string Reply::part_of(std::string_view rest, TokenId id) const {
 }
 
 json::object Reply::chat_token(TokenId id, float logprob) const {
-  json::value bytes; // null: it has none
+  json::value bytes; // Null if the token has no bytes.
   for (const char c : engine_->token_bytes(id, false))
     (bytes.is_null() ? bytes.emplace_array() : bytes.get_array())
         .emplace_back(int(static_cast<unsigned char>(c)));
@@ -283,11 +283,12 @@ json::object Reply::chat_logprobs(const std::vector<TokenLogprob>& tokens) const
   return {{"content", std::move(content)}, {"refusal", nullptr}};
 }
 
-/// As vLLM has them: for each token of the prompt the likeliest there, and itself.
+/// Returns them as vLLM does: for each token of the prompt the likeliest tokens there, and the
+/// token itself.
 json::array Reply::prompt_scores(const PromptLogprobs& prompt) const {
   json::array all;
   for (const TokenLogprob& token : prompt.logprobs) {
-    if (all.empty()) { // nothing stands before it
+    if (all.empty()) { // Nothing stands before the first token.
       all.emplace_back(nullptr);
       continue;
     }
@@ -300,7 +301,7 @@ json::array Reply::prompt_scores(const PromptLogprobs& prompt) const {
     std::int64_t rank = 0;
     for (const auto& [id, logprob] : likeliest(token.top, *prompt_logprobs_))
       put(id, logprob, ++rank);
-    put(token.token, token.logprob, nullptr); // unless it is among them
+    put(token.token, token.logprob, nullptr); // Nothing changes if it is there already.
     all.push_back(std::move(one));
   }
   return all;
@@ -316,7 +317,7 @@ json::object Reply::completion_logprobs(const std::vector<TokenLogprob>& tokens,
     std::string name = engine_->token_name(token.token);
     json::object top;
     for (const auto& [id, logprob] : likeliest(token.top, top_logprobs_))
-      top.emplace(engine_->token_name(id), double(logprob)); // of two with one name, the likelier
+      top.emplace(engine_->token_name(id), double(logprob)); // The likelier of equal names stays.
     top.emplace(name, double(token.logprob));
     names.emplace_back(std::move(name));
     values.emplace_back(double(token.logprob));

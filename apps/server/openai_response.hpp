@@ -14,7 +14,7 @@
 
 namespace paceline::apps::serve {
 
-/// What all parts of one answer have in common.
+/// The fields that all parts of one answer have in common.
 struct ReplyHead {
   std::string id; ///< "cmpl-..." or "chatcmpl-..."
   std::int64_t created = 0;
@@ -22,17 +22,17 @@ struct ReplyHead {
   std::string fingerprint;
 };
 
-/// One choice of an answer, as it grows.
+/// One choice of an answer, which grows with the engine's events.
 struct Choice {
   std::size_t index = 0;
-  std::string echo; ///< The prompt, where it is wanted before its answer.
+  std::string echo; ///< The prompt, if the client wants it before the answer.
   std::optional<PromptLogprobs> prompt;
   Completion answer;
-  std::optional<TokenId> stop_token; ///< That ended it, of those that were asked for.
-  std::optional<TokenId> last_token; ///< So far.
-  std::string tail;                  ///< What its end adds to its text.
-  TextPlaces places;                 ///< Of the tokens whose logprobs come next.
-  bool begun = false;                ///< A chunk of it went out.
+  std::optional<TokenId> stop_token; ///< The requested stop token that ended it.
+  std::optional<TokenId> last_token; ///< The last token so far.
+  std::string tail;                  ///< Text that its end appends.
+  TextPlaces places;                 ///< Places of the tokens whose logprobs come next.
+  bool begun = false;                ///< Whether a chunk of it went out.
 };
 
 class Reply {
@@ -40,16 +40,16 @@ public:
   /// engine: must outlive this.
   Reply(const Engine& engine, const Asked& asked, ReplyHead head);
 
-  /// The whole answer.
+  /// Returns the whole answer.
   boost::json::object whole(std::vector<Choice>& choices) const;
 
-  // Server-sent events, each "data: ...\n\n".
-  /// What was generated; for the first part of a choice, what stands before it too.
+  // The functions below return server-sent events, each "data: ...\n\n".
+  /// Returns what was generated; the first part of a choice also has what stands before it.
   std::string part(Choice& choice, const Delta& delta) const;
   std::string end(Choice& choice) const;
-  /// After all choices: the counts where they are wanted, and the end.
+  /// Follows after all choices: the counts, if they are wanted, and the end.
   std::string epilogue(const std::vector<Choice>& choices) const;
-  /// A stream that cannot go on says why.
+  /// Tells the client why a stream cannot go on.
   static std::string failure(const ApiError& error);
 
 private:

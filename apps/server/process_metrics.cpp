@@ -17,7 +17,7 @@ std::string family(const char* name, const char* type, const char* help, double 
   return fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n{0} {3}\n", name, help, type, value);
 }
 
-/// Of proc(5)'s stat, what stands behind the name, which may hold anything.
+/// Fields of proc(5)'s stat that stand behind the name, which may hold any character.
 struct Stat {
   double cpu_seconds = 0;
   double started = 0; ///< Seconds since the machine started.
@@ -46,7 +46,7 @@ bool read(Stat& stat) {
   return bool(rest);
 }
 
-/// When the machine started, in seconds since 1970.
+/// Returns when the machine started, in seconds since 1970.
 double boot_time() {
   std::ifstream file("/proc/stat");
   for (std::string word; file >> word;)

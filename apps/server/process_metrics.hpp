@@ -1,12 +1,12 @@
-// What Prometheus' clients say of the process that they are in.
+// The metrics of a process that Prometheus' client libraries report.
 #pragma once
 
 #include <string>
 
 namespace paceline::apps::serve {
 
-/// process_cpu_seconds_total, process_resident_memory_bytes and the like, from /proc; what cannot
-/// be read is left out.
+/// Returns process_cpu_seconds_total, process_resident_memory_bytes and the like, from /proc; a
+/// value that cannot be read is left out.
 std::string process_text();
 
 } // namespace paceline::apps::serve

@@ -13,7 +13,7 @@ void Progress::note(Replica& replica, const Event& event, Clock::time_point arri
   if (const auto* delta = std::get_if<Delta>(&event); delta && !delta->tokens.empty()) {
     if (last_ == Clock::time_point()) {
       metrics.first_token(seconds_since(arrived));
-      if (delta->tokens.size() > 1) // of one round: no time between them
+      if (delta->tokens.size() > 1) // Tokens of one round come at the same time.
         metrics.more_tokens(0, delta->tokens.size() - 1);
     } else {
       metrics.more_tokens(seconds_since(last_), delta->tokens.size());

@@ -1,4 +1,4 @@
-// What an answer's events tell the metrics.
+// Counting of an answer's events in the metrics.
 #pragma once
 
 #include "apps/server/replica.hpp"
@@ -7,13 +7,13 @@
 
 namespace paceline::apps::serve {
 
-/// Of one answer, in the order of its events.
+/// Counts the events of one answer, in their order.
 class Progress {
 public:
   void note(Replica& replica, const Event& event, std::chrono::steady_clock::time_point arrived);
 
 private:
-  std::chrono::steady_clock::time_point last_; ///< When the last tokens came.
+  std::chrono::steady_clock::time_point last_; ///< Time at which the last tokens came.
 };
 
 } // namespace paceline::apps::serve

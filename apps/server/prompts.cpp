@@ -7,7 +7,7 @@ namespace paceline::apps::serve {
 namespace asio = boost::asio;
 namespace {
 
-/// The last `most` tokens.
+/// Keeps only the last `most` tokens.
 void keep_last(std::vector<TokenId>& tokens, std::size_t most) {
   if (tokens.size() > most)
     tokens.erase(tokens.begin(), tokens.end() - std::ptrdiff_t(most));
@@ -21,13 +21,15 @@ std::size_t most_of(Service& service, const Replica& replica, const Asked& asked
   return prompt_tokens_max(service.settings(), replica, asked.request.max_tokens);
 }
 
-/// More tokens of a text are not looked for. A prompt that is cut may have any number.
+/// Returns how many tokens of a text are enough to know that it is too long. A prompt that will be
+/// cut may have any number.
 std::size_t enough_of(Service& service, const Replica& replica, const Asked& asked) {
   return asked.truncate_prompt ? SIZE_MAX / 4 : most_of(service, replica, asked);
 }
 
-/// Longer and longer pieces first. Where a piece is cut off, ids differ from those of the whole,
-/// but hardly in number: twice as many are enough to be certain.
+/// Whether the text has more than `most` tokens. It tries longer and longer pieces. If a piece is
+/// cut off, its ids differ from those of the whole, but hardly in number: twice as many are enough
+/// to be certain.
 asio::awaitable<bool> is_longer(Service& service, const Engine& engine, const std::string& text,
                                 SpecialTokens special, std::size_t most) {
   for (std::size_t bytes = limits::encode_piece_bytes; bytes < text.size(); bytes *= 4) {
@@ -41,7 +43,8 @@ asio::awaitable<bool> is_longer(Service& service, const Engine& engine, const st
   co_return false;
 }
 
-/// A prompt whose ids are known. text: what they are of; none: it was given as ids.
+/// Checks and cuts a prompt whose ids are known. text: what they were made of; none: it was given
+/// as ids.
 asio::awaitable<ApiResult<EncodedPrompt>> finish(Service& service, const Replica& replica,
                                                  const Asked& asked, std::vector<TokenId> tokens,
                                                  const std::string* text) {
@@ -62,7 +65,7 @@ asio::awaitable<ApiResult<EncodedPrompt>> finish(Service& service, const Replica
   co_return encoded;
 }
 
-/// One prompt's encoding: the text, or ids as they are.
+/// Encodes one prompt: a text is tokenized, ids are taken as they are.
 asio::awaitable<ApiResult<EncodedPrompt>> encode_one(Service& service, const Replica& replica,
                                                      const Asked& asked, const Prompt& prompt) {
   const auto* text = std::get_if<std::string>(&prompt);

@@ -1,4 +1,4 @@
-// From what a client wrote to the ids that the model reads.
+// Turning what a client wrote into the ids that the model reads.
 #pragma once
 
 #include "apps/server/openai_request.hpp"
@@ -12,35 +12,36 @@ namespace paceline::apps::serve {
 
 struct EncodedPrompt {
   std::vector<TokenId> tokens;
-  std::string text; ///< Of completions: what `echo` shows.
+  std::string text; ///< Text that `echo` shows; completions only.
 };
 
-/// replica: who answers.
+/// replica: the engine that answers.
 
-/// The prompts of a request, or its conversation as the model's template has it. Long ones do not
-/// hold up other requests, and what certainly does not fit is not encoded to its end.
+/// Encodes the prompts of a request, or its conversation by the model's template. Long ones do not
+/// hold up other requests, and a text that certainly does not fit is not encoded to its end.
 boost::asio::awaitable<ApiResult<std::vector<EncodedPrompt>>>
 encode(Service& service, const Replica& replica, const Asked& asked);
 
-/// A conversation's ids, by the model's chat template: special tokens are the template's alone. An
-/// error where there are certainly more than `most`.
+/// Returns a conversation's ids, by the model's chat template; only the template may write special
+/// tokens. Fails if there are certainly more than `most` ids.
 boost::asio::awaitable<ApiResult<std::vector<TokenId>>>
 encode_chat(Service& service, const Replica& replica, const Asked& asked, std::size_t most);
 
-/// Most tokens of a prompt: what the context leaves, or what the operator allows.
+/// Returns the most tokens that a prompt may have: what the context leaves, or what the operator
+/// allows.
 std::size_t prompt_tokens_max(const Settings& settings, const Replica& replica,
                               std::optional<int> max_tokens);
-/// What a longer one is told. count: its tokens; 0: it was not read to its end.
+/// Returns the error for a longer prompt. count: its tokens; 0: it was not read to its end.
 ApiError prompt_too_long(const Replica& replica, std::size_t count, std::size_t most,
                          std::string param);
 
-/// As Request::add_special_tokens and parse_special_tokens.
+/// The same as Request::add_special_tokens and parse_special_tokens.
 struct SpecialTokens {
   bool add;
   bool parse;
 };
 
-/// Ids of a text; none: there are certainly more than `most`.
+/// Returns the ids of a text. None: there are certainly more than `most`.
 boost::asio::awaitable<std::optional<std::vector<TokenId>>>
 encode_text(Service& service, const Replica& replica, const std::string& text,
             SpecialTokens special, std::size_t most);

@@ -9,26 +9,26 @@
 
 namespace paceline::apps::serve {
 
-/// How many requests of its full length an engine has room for at a time, as a sentence.
+/// Returns a sentence on how many requests of full length an engine has room for at a time.
 std::string capacity_of(const Engine& engine);
 
-/// Threads: the server's only; the engine itself is for all.
+/// One engine and its counts. Threads: the server's only; the engine itself is for all.
 class Replica {
 public:
-  /// model: the name that metrics say. number: likewise, which of the engines it is.
+  /// model: the name in the metrics. number: the engine's number there.
   Replica(std::string model, int number, std::shared_ptr<Engine> engine);
 
   const std::string& model() const { return model_; }
   Engine& engine() const { return *engine_; }
-  /// Ids go from 0 to below it.
+  /// Returns the number of ids, which begin at 0.
   int vocabulary() const { return vocabulary_; }
   int max_model_len() const { return max_model_len_; }
-  /// Identifies what decides on bits: version, device, kernel, number format.
+  /// Returns the settings that decide on bits: version, device, kernel, number format.
   const std::string& fingerprint() const { return fingerprint_; }
   ModelMetrics& metrics() { return metrics_; }
   const ModelMetrics& metrics() const { return metrics_; }
 
-  /// The engine said that it cannot go on, or that it can.
+  /// Notes whether the engine said that it can go on.
   void note_health(bool well) { well_ = well; }
   bool well() const { return well_; }
 

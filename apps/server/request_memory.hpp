@@ -1,4 +1,4 @@
-// What all requests together may hold of what clients sent: bodies, parsed JSON, prompts.
+// The memory that all requests together hold of clients' data: bodies, parsed JSON, prompts.
 #pragma once
 
 #include "paceline/request.hpp"
@@ -11,15 +11,15 @@
 
 namespace paceline::apps::serve {
 
-/// One bound over all of it. Threads: any.
+/// One bound over the memory of all requests. Threads: any.
 class RequestMemory {
 public:
   /// idle: called now and then after much was given back, so that the allocator can give it to the
-  /// system; from whichever thread gave it.
+  /// system; on whichever thread gave it.
   RequestMemory(std::size_t most, std::function<void()> idle)
       : most_(most), idle_(std::move(idle)) {}
 
-  /// False: so much is not there now.
+  /// Takes so many bytes. False: there are not so many now.
   bool take(std::size_t bytes);
   void give(std::size_t bytes);
   std::size_t used() const { return used_; }
@@ -28,12 +28,12 @@ private:
   const std::size_t most_;
   const std::function<void()> idle_;
   std::atomic<std::size_t> used_{0};
-  std::atomic<std::size_t> given_{0}; ///< Back, since `idle_` was called.
+  std::atomic<std::size_t> given_{0}; ///< Bytes given back since `idle_` was called.
 };
 
-/// One request's share, given back when it goes; declared before what it stands for. Memory that is
-/// allocated through it counts by itself, but for the first `free` bytes at a time, and is not to
-/// be had (std::bad_alloc) beyond the bound. Threads: one at a time.
+/// One request's share, which its destructor gives back; declare it before the data that it counts.
+/// Memory that is allocated through it counts by itself, except for the first `free` bytes at a
+/// time; beyond the bound it throws std::bad_alloc. Threads: one at a time.
 class MemoryShare final : public boost::json::memory_resource {
 public:
   explicit MemoryShare(RequestMemory& memory, std::size_t free = 0)
@@ -42,8 +42,8 @@ public:
   MemoryShare(const MemoryShare&) = delete;
   MemoryShare& operator=(const MemoryShare&) = delete;
 
-  /// Holds so much besides what is allocated through it. False: there is not so much, and it holds
-  /// what it did.
+  /// Counts so many bytes besides what is allocated through it, in place of what it counted so.
+  /// False: there are not so many, and the count stays as it was.
   bool hold(std::size_t bytes);
 
 private:
@@ -58,11 +58,11 @@ private:
   RequestMemory& memory_;
   const std::size_t free_;
   std::size_t held_ = 0;
-  std::size_t allocated_ = 0; ///< As far as is known: Boost's monotonic_resource gives back less
-                              ///< than it took, the rest of which goes with this object.
+  std::size_t allocated_ = 0; ///< An upper bound: Boost's monotonic_resource gives back less than
+                              ///< it took, the rest of which goes with this object.
 };
 
-/// What a form takes.
+/// Returns the memory that a form takes.
 std::size_t bytes_of(const std::optional<Constraint>& form);
 
 } // namespace paceline::apps::serve

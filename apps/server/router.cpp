@@ -29,7 +29,7 @@ const std::array routes{
     Route{.method = "GET", .path = "/metrics", .for_everybody = true, .answer = metrics},
 };
 
-/// What others serve under OpenAI's paths, and nobody can expect here.
+/// Paths that other servers have under OpenAI's, and that are not served here.
 constexpr std::array not_served = std::to_array<std::pair<std::string_view, std::string_view>>(
     {{"/v1/embeddings", "embeddings"},
      {"/v1/responses", "the responses API"},
@@ -47,9 +47,9 @@ bool leads(const Route& route, std::string_view path) {
                                    : path == route.path;
 }
 
-constexpr std::size_t longest_guess = 128; ///< Of a path; what is longer was meant otherwise.
+constexpr std::size_t longest_guess = 128; ///< Longest path that is guessed at.
 
-/// A path that is served, where what was asked for is nearly that; else empty.
+/// Returns the served path that is nearly the one asked for; empty if there is none.
 std::string meant(std::string_view path) {
   if (path.size() > longest_guess)
     return {};
@@ -101,8 +101,8 @@ ApiResult<const Route*> find_route(std::string_view method, std::string_view pat
 }
 
 std::string decode_target(std::string_view target) {
-  if (const auto scheme = target.find("://"); scheme < 6) { // and so not npos
-    const auto path = target.find('/', scheme + 3);         // a proxy's form, with the host in it
+  if (const auto scheme = target.find("://"); scheme < 6) { // Also false for npos.
+    const auto path = target.find('/', scheme + 3);         // A proxy sends the host in the target.
     target = path == std::string_view::npos ? "/" : target.substr(path);
   }
   target = target.substr(0, target.find('?'));

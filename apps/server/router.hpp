@@ -1,4 +1,4 @@
-// Which path leads where.
+// The paths of the server and their endpoints.
 #pragma once
 
 #include "apps/server/exchange.hpp"
@@ -9,21 +9,21 @@
 
 namespace paceline::apps::serve {
 
-/// One endpoint. Throws nothing that matters: what escapes is answered 500.
+/// One endpoint. Its exceptions are safe: whatever escapes is answered 500.
 struct Route {
   std::string_view method;
-  std::string_view path;      ///< One that ends in / stands for all that begin so.
-  bool for_everybody = false; ///< Without a key, and while loading and draining.
-  bool for_admin = false;     ///< With an admin's key.
-  bool long_running = false;  ///< Worth watching whether the client is still there.
+  std::string_view path;      ///< A path that ends in / stands for all that begin so.
+  bool for_everybody = false; ///< Needs no key, and answers while loading and draining.
+  bool for_admin = false;     ///< Needs an admin's key.
+  bool long_running = false;  ///< Takes so long that it watches whether the client is still there.
   boost::asio::awaitable<void> (*answer)(Service&, Exchange&) = nullptr;
 };
 
-/// The route, or 404, or 405 (`allowed`: then the methods there are).
+/// Returns the route, or 404, or 405 (`allowed`: then the methods that the path has).
 ApiResult<const Route*> find_route(std::string_view method, std::string_view path,
                                    std::string& allowed);
 
-/// "/v1/models/a%2Fb?x=1" -> "/v1/models/a/b". Empty: no path of this server can be meant.
+/// Decodes "/v1/models/a%2Fb?x=1" to "/v1/models/a/b". Empty: no path of this server can be meant.
 std::string decode_target(std::string_view target);
 
 } // namespace paceline::apps::serve

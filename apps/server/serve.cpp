@@ -35,11 +35,11 @@ struct Options {
   EngineOptions engine;
   Settings settings;
   int warmup_tokens = 16;
-  std::string placement; ///< A file; empty: one model.
+  std::string placement; ///< File with a placement; empty: one model is served.
   std::optional<std::uint64_t> device_memory;
 };
 
-/// Every connection is a file: as many as the system lets us have.
+/// Raises the limit of open files as far as the system lets us, since every connection is a file.
 void raise_file_limit() {
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0)
@@ -48,7 +48,7 @@ void raise_file_limit() {
   (void)setrlimit(RLIMIT_NOFILE, &files);
 }
 
-/// The last part of a folder's path, or the name as it was given.
+/// Returns the last part of a folder's path, or the name as it was given.
 std::string served_name(const std::string& model) {
   std::error_code ignored;
   const std::filesystem::path path(model);
@@ -67,7 +67,7 @@ serve::Log::Level level_of(LogLevel level) {
   return serve::Log::Level::error;
 }
 
-/// log: what the engine has to say goes there; must outlive it.
+/// Opens an engine and warms it up. log: gets the engine's messages; must outlive it.
 Result<Engine> open_warm(EngineOptions engine_options, int warmup_tokens, serve::Log& log) {
   engine_options.log = [&log, model = engine_options.target](LogLevel level,
                                                              const std::string& what) {
@@ -80,8 +80,8 @@ Result<Engine> open_warm(EngineOptions engine_options, int warmup_tokens, serve:
   auto engine = Engine::open(std::move(engine_options));
   if (!engine || warmup_tokens == 0)
     return engine;
-  Request request;             // the first request pays for pages, caches and clocks that rise
-  request.prompt_tokens = {0}; // every vocabulary has it
+  Request request;             // It pays for pages, caches and clocks.
+  request.prompt_tokens = {0}; // Every vocabulary has this id.
   request.max_tokens = warmup_tokens;
   request.ignore_eos = true;
   if (auto warm = answer_of(*engine, request); !warm)
@@ -89,8 +89,8 @@ Result<Engine> open_warm(EngineOptions engine_options, int warmup_tokens, serve:
   return engine;
 }
 
-/// What the program ends of, in the log's form; gives its exit status. log: what was said before
-/// stands before it.
+/// Reports the error that ends the program, in the log's form, and returns the exit status. log:
+/// earlier lines are written before it.
 int tell(const Error& error, const Settings& settings, int status, serve::Log& log) {
   if (settings.log_json)
     log.insist("failed", {{"error", with_options(error).text()}});
@@ -99,13 +99,13 @@ int tell(const Error& error, const Settings& settings, int status, serve::Log& l
   return status;
 }
 
-/// Where there is no server yet.
+/// Reports it when there is no server yet.
 int tell(const Error& error, const Settings& settings, int status) {
   serve::Log log("error", settings.log_json);
   return tell(error, settings, status, log);
 }
 
-/// The service from its first connection to its last.
+/// The service's life from its first connection to its last.
 class Life {
 public:
   Life(const Options& options, serve::Server& server, asio::io_context& io,
@@ -129,7 +129,7 @@ private:
       return;
     reloads_.async_wait([this](auto... what) { on_reload(what...); });
     const bool read = server_.reload();
-    if ((!plan_ || reload_placement()) && read) // what was not has been told
+    if ((!plan_ || reload_placement()) && read) // Failures have been logged already.
       server_.service().log().info("reloaded", {{"keys", server_.service().keys().required()}});
   }
   void end_signals() {
@@ -150,8 +150,8 @@ private:
   asio::io_context& io_;
   asio::signal_set signals_;
   asio::signal_set reloads_;
-  std::optional<serve::FleetPlan> plan_; ///< Of several models.
-  std::optional<Engine> engine_;         ///< The only one.
+  std::optional<serve::FleetPlan> plan_; ///< Set if several models are served.
+  std::optional<Engine> engine_;         ///< Set if one model is served.
   bool ready_ = false;
   std::optional<Error> failed_;
 };
@@ -190,7 +190,8 @@ Result<int> Life::run(Interrupt& interrupt) {
   return interrupt.seen() ? status_interrupted : status_ok;
 }
 
-/// What leaves a handler ends what that was at, and nothing else.
+/// Runs handlers to the end. An exception that leaves a handler ends what that handler worked on,
+/// and nothing else.
 void Life::run_all() {
   for (;;) {
     try {
@@ -221,7 +222,7 @@ void Life::loaded(Result<Engine> engine) {
   tell_ready({{"capacity", serve::capacity_of(*engine_)}});
 }
 
-/// Each model of the placement is there, or the log says why not.
+/// Goes on when each model of the placement is there, or the log says why not.
 void Life::placed(std::size_t engines) {
   if (engines == 0)
     return fail_start({ErrorCode::invalid_argument,
@@ -252,22 +253,22 @@ void Life::tell_ready(const serve::LogFields& more) {
   fields.insert(more.begin(), more.end());
   server_.service().log().info("ready", fields);
   serve::notify_manager("READY=1");
-  std::string addresses = server_.address() + "\n"; // for scripts; whether somebody reads it or not
+  std::string addresses = server_.address() + "\n"; // Scripts read it; a failure is ignored.
   if (!server_.grpc_address().empty())
     addresses += server_.grpc_address() + "\n";
   Output().write(addresses);
 }
 
-/// status: of a program that is told to end before it has begun.
+/// Drains the server. status: the exit status of a program that is told to end before it has begun.
 void Life::drain(int status) {
   if (!ready_)
-    _exit(status); // nothing was accepted, and loading cannot be stopped half-way
+    _exit(status); // Nothing was accepted, and loading cannot be stopped half-way.
   server_.service().log().info("draining");
   serve::notify_manager("STOPPING=1");
   server_.drain([this] { end_signals(); });
 }
 
-/// What is said of one model, beside a file that says it of several.
+/// Refuses options that describe one model beside a file that describes several.
 Result<void> check_placement(const Options& options) {
   const EngineOptions standard;
   const char* beside = options.engine.target != standard.target     ? "--model"
@@ -287,7 +288,7 @@ Result<void> check_placement(const Options& options) {
               "leave one of them out");
 }
 
-/// The placement, where there is one; how many requests may be open, and names.
+/// Reads the placement, if there is one, and sets how many requests may be open, and names.
 Result<std::optional<serve::FleetPlan>> prepare(Options& options) {
   raise_file_limit();
   options.settings.max_open = options.engine.max_waiting + options.engine.max_num_seqs;
@@ -350,7 +351,7 @@ void add_address_options(CLI::App& app, Settings& settings) {
   app.add_option("--tls-key,--ssl-keyfile", settings.tls_key, "And its key")->type_name("FILE");
 }
 
-/// A time in seconds; fractions are allowed.
+/// Adds an option for a time in seconds; fractions are allowed.
 void add_seconds(CLI::App& app, const std::string& name, std::chrono::milliseconds& time,
                  const std::string& what) {
   const auto set = [&time](double seconds) {

@@ -13,8 +13,8 @@ namespace {
 
 using plan::PlacementFile;
 
-/// The one place that knows which groups an engine can be opened on, whatever its model: shards of
-/// a stage are on devices of one kind that has them.
+/// Checks whether an engine, whatever its model, can be opened on this group; only this function
+/// knows that. The shards of a stage are on devices of one kind that has them.
 Result<void> check_group(const PlacementFile::Group& group) {
   if (plan::serves_shards(group.devices, group.shape.tensor))
     return {};
@@ -55,7 +55,7 @@ void add_group(serve::FleetPlan& plan, const PlacementFile::Group& from,
   plan.placement.groups.push_back(std::move(group));
 }
 
-/// Devices that no group has, each as one.
+/// Adds a group for each device that is in none.
 void add_idle_devices(serve::FleetPlan& plan) {
   for (int device = 0; device < int(plan.devices.size()); ++device) {
     const auto& groups = plan.placement.groups;

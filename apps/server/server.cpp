@@ -73,8 +73,8 @@ void Server::open_grpc() {
   service_->on_change([this] { grpc_->tell_health(); });
 }
 
-/// With another certificate, for connections that come from now on; the others keep what they began
-/// with, and those that nobody asks by are told to come again.
+/// Reads the certificate again for connections that come from now on. The others keep the one that
+/// they began with, and idle ones are told to connect again.
 void Server::renew_grpc() {
   const auto old = std::exchange(grpc_, nullptr);
   open_grpc();
@@ -94,7 +94,7 @@ Result<void> Server::listen(const Settings& settings, Protocol protocol, std::ui
   for (const auto& entry : addresses) {
     if (auto bound = listen(entry.endpoint(), protocol); !bound)
       return bound;
-    if (port == 0) // each would get one of its own
+    if (port == 0) // Each address would get a free port of its own.
       break;
   }
   return {};
@@ -107,7 +107,7 @@ Result<void> Server::listen(const tcp::endpoint& endpoint, Protocol protocol) {
   if (!failed)
     acceptor.set_option(asio::socket_base::reuse_address(true), failed);
   if (!failed && endpoint.address().is_v6())
-    acceptor.set_option(asio::ip::v6_only(true), failed); // so that 0.0.0.0 can be bound beside ::
+    acceptor.set_option(asio::ip::v6_only(true), failed); // 0.0.0.0 can then be bound beside ::.
   if (!failed)
     acceptor.bind(endpoint, failed);
   if (!failed)
@@ -170,7 +170,7 @@ asio::awaitable<void> Server::accept(Listener& listener) {
     if (!failed) {
       take(std::move(socket), listener.protocol);
     } else if (failed != asio::error::operation_aborted &&
-               failed != asio::error::connection_aborted) { // too many files: wait for some
+               failed != asio::error::connection_aborted) { // Out of files: wait for some.
       note_failure(listener, failed);
       pause.expires_after(limits::accept_pause);
       co_await pause.async_wait(as_result);
@@ -178,7 +178,8 @@ asio::awaitable<void> Server::accept(Listener& listener) {
   }
 }
 
-/// It may fail ten times a second, and the log says so once a minute.
+/// Logs a failure to accept: accepting may fail ten times a second, and the log says so once a
+/// minute.
 void Server::note_failure(Listener& listener, error_code why) {
   ++listener.failures;
   if (listener.told && Clock::now() - *listener.told < limits::accept_log_pause)
@@ -209,7 +210,7 @@ bool Server::reload() {
     if (!tls) {
       failed(tls.error());
     } else {
-      tls_ = std::move(*tls); // connections keep what they began with
+      tls_ = std::move(*tls); // Connections keep the context that they began with.
       if (grpc_ && !stopped_)
         renew_grpc();
     }
@@ -217,12 +218,13 @@ bool Server::reload() {
   return all;
 }
 
-/// One too many is told so over HTTP, and closed where it speaks gRPC.
+/// Serves a new connection. If it is one too many, it is told so over HTTP, and closed where it
+/// speaks gRPC.
 void Server::take(tcp::socket socket, Protocol protocol) {
   const int most = service_->settings().max_connections;
   const bool full = service_->connections >= most;
   if (service_->connections >= 2 * most)
-    return; // not even told
+    return; // There is no room even to tell the client.
   if (protocol == Protocol::http)
     asio::co_spawn(io_, run(std::move(socket), full), asio::detached);
   else if (!full)
@@ -237,7 +239,7 @@ asio::awaitable<void> Server::run(tcp::socket socket, bool full) {
       co_await connection->turn_away();
     else
       co_await connection->run();
-  } catch (const std::exception& error) { // of this connection only
+  } catch (const std::exception& error) { // The exception ends this connection only.
     service_->log().write(Log::Level::error, "exception", {{"what", error.what()}});
   }
   connections_.erase(connection.get());
@@ -255,7 +257,7 @@ void Server::drain(std::function<void()> closed) {
   service_->drain([this] { stop(); });
 }
 
-/// Tells what still runs, and waits no longer than that takes.
+/// Cancels what still runs, and waits at most `limits::farewell_time` for the clients to be told.
 void Server::give_up() {
   if (stopped_)
     return;

@@ -19,7 +19,8 @@ namespace paceline::apps::serve {
 class Connection;
 class GrpcPort;
 
-/// Threads: its io_context's, which must be one; `open` and `drain` may be posted to it.
+/// The server from the binding of its addresses to its end. Threads: its io_context's, which must
+/// be one; `open` and `drain` may be posted to it.
 class Server {
 public:
   explicit Server(boost::asio::io_context& io) : io_(io), farewell_(io) {}
@@ -27,13 +28,12 @@ public:
   Server& operator=(const Server&) = delete;
   ~Server();
 
-  /// Reads keys and certificate, binds the addresses. What cannot be is an error that says how to
-  /// mend it.
+  /// Reads keys and certificate, and binds the addresses. An error says how to mend it.
   Result<void> bind(const Settings& settings);
   std::uint16_t port() const;
-  /// "http://127.0.0.1:8000"
+  /// Returns the first address, such as "http://127.0.0.1:8000".
   std::string address() const;
-  /// Of gRPC; 0 and "" where it is not served. "grpc://127.0.0.1:8001", or "grpcs://".
+  /// These return gRPC's; 0 and "" if it is not served. "grpc://127.0.0.1:8001", or "grpcs://".
   std::uint16_t grpc_port() const;
   std::string grpc_address() const;
   /// Accepts connections; requests that need the engine are told 503 until `open`.
@@ -41,15 +41,15 @@ public:
   /// engine: must outlive the io_context's run.
   void open(Engine& engine);
   /// Loads the models of a plan, and takes requests as soon as each of them is there or has failed.
-  /// opened: called then with the number of engines; of none, nothing is opened.
+  /// opened: then called with the number of engines; if that is 0, nothing is opened.
   void open(const FleetPlan& plan, OpenEngine open_engine, std::function<void(std::size_t)> opened);
 
-  /// Lets what runs finish, for as long as the settings say; refuses what is new. Then closes
-  /// everything, so that the io_context has nothing left to do. Again: does not wait any more.
+  /// Lets what runs finish, for as long as the settings allow, and refuses what is new. Then closes
+  /// everything, so that the io_context has nothing left to do. A second call ends the wait.
   /// closed: called once everything is.
   void drain(std::function<void()> closed = {});
-  /// Reads keys and certificate again, for requests and connections that come from now on. What
-  /// cannot be used is told in the log, and stays as it was; false then.
+  /// Reads keys and certificate again, for requests and connections that come from now on. If
+  /// something cannot be used, the log says so, it stays as it was, and the function returns false.
   bool reload();
   /// Closes everything now.
   void stop();
@@ -61,8 +61,8 @@ private:
   struct Listener {
     Acceptor acceptor;
     Protocol protocol;
-    std::optional<Clock::time_point> told = {}; ///< When the log said so last, ...
-    int failures = 0;                           ///< ... and what could not be accepted since then.
+    std::optional<Clock::time_point> told = {}; ///< Last time that the log reported failures.
+    int failures = 0;                           ///< Connections not accepted since then.
   };
 
   Result<void> listen(const Settings& settings, Protocol protocol, std::uint16_t port);
@@ -82,7 +82,7 @@ private:
   std::unique_ptr<boost::asio::ssl::context> tls_;
   std::vector<Listener> listeners_;
   std::set<Connection*> connections_;
-  std::shared_ptr<GrpcPort> grpc_; ///< For connections that come from now on; null: not served.
+  std::shared_ptr<GrpcPort> grpc_; ///< Takes new connections; null: gRPC is not served.
   std::function<void()> closed_;
   bool draining_ = false;
   bool stopped_ = false;

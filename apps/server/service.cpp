@@ -46,7 +46,7 @@ Service::Answering::Answering(Service& service, Protocol protocol)
 
 Service::Answering::~Answering() {
   service_->over_grpc_ -= protocol_ == Protocol::grpc;
-  service_->changed_(); // an engine may have failed, or be well again
+  service_->changed_(); // An engine may have failed, or work again.
   if (--service_->answering_ == 0 && service_->idle_)
     std::exchange(service_->idle_, nullptr)();
 }

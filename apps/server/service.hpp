@@ -1,4 +1,4 @@
-// What all connections share: the engines, who may ask, how much, and what is to be told.
+// The state that all connections share: the engines, the keys, the bounds, the log and the metrics.
 #pragma once
 
 #include "apps/server/errors.hpp"
@@ -21,15 +21,15 @@
 
 namespace paceline::apps::serve {
 
-/// Which door a request came through.
+/// The protocol of the port that a request came through.
 enum class Protocol { http, grpc };
 
-/// Threads: the server's only, but for `aside`.
+/// The state that all connections share. Threads: the server's only, except in `aside`.
 class Service {
 public:
   enum class State { loading, ready, draining };
 
-  /// admin: who may load and unload models.
+  /// admin: keys of those who may load and unload models.
   Service(boost::asio::any_io_executor executor, const Settings& settings, Keys keys, Keys admin);
 
   const Settings& settings() const { return settings_; }
@@ -37,11 +37,13 @@ public:
   const Keys& admin_keys() const { return admin_keys_; }
   void set_keys(Keys keys) { keys_ = std::move(keys); }
   void set_admin_keys(Keys keys) { admin_keys_ = std::move(keys); }
-  /// Whose outputs a client's drafts may come from: its own alone, unless the operator shares them.
+  /// Returns the scope of the outputs that a client's drafts may come from: its own alone, unless
+  /// the operator shares them.
   std::string draft_scope(std::string holder) const {
     return settings_.share_drafts ? std::string() : std::move(holder);
   }
-  /// Whose cached prefixes a client's requests may go on from: as its drafts.
+  /// Returns the scope of the cached prefixes that a client's requests may use: its own alone,
+  /// unless the operator shares them.
   std::string cache_scope(std::string holder) const {
     return settings_.share_prefix_cache ? std::string() : std::move(holder);
   }
@@ -51,25 +53,25 @@ public:
   boost::asio::any_io_executor executor() const { return executor_; }
   std::int64_t started() const { return started_; } ///< Seconds since 1970.
 
-  /// Requests are taken from now on. Before, the fleet has no engine.
+  /// Takes requests from now on. Before, the fleet has no engine.
   void open();
   State state() const { return state_; }
-  /// Requests are taken, and an engine works.
+  /// Whether requests are taken and an engine works.
   bool ready() const { return state_ == State::ready && fleet_.well(); }
-  /// action: called whenever that may have changed.
+  /// action: called whenever `ready` may have changed.
   void on_change(std::function<void()> action) { changed_ = std::move(action); }
   Fleet& fleet() { return fleet_; }
   const Fleet& fleet() const { return fleet_; }
 
-  /// From now on new requests are refused. idle: called once when none is being answered any more.
+  /// Refuses new requests from now on. idle: called once when none is being answered any more.
   void drain(std::function<void()> idle);
-  /// What still runs is told so.
+  /// Cancels all answers that still run.
   void cancel_all();
 
-  /// A number of answers under way, counted until this object goes.
+  /// A number of answers under way, counted while this object lives.
   class Admission {
   public:
-    /// cancel: tells them to end.
+    /// cancel: tells the answers to end.
     Admission(Service& service, std::function<void()> cancel, int count);
     Admission(const Admission&) = delete;
     Admission& operator=(const Admission&) = delete;
@@ -81,26 +83,27 @@ public:
     std::function<void()> cancel_;
     int count_;
   };
-  /// When the time that the server gives an answer is over.
+  /// Returns when the time that the server allows for an answer is over.
   std::chrono::steady_clock::time_point latest(std::chrono::steady_clock::time_point arrived) const;
 
-  /// Why that many more are not possible now.
+  /// Returns why that many more answers are not possible now; none if they are.
   std::optional<ApiError> check_room(int count) const;
 
-  /// When a stream that wrote last at this time may write again: the next beat of a clock that all
-  /// streams share, so that one wake-up of the server, and of a client with many, serves them all.
+  /// Returns when a stream that wrote last at this time may write again: the next beat of a clock
+  /// that all streams share, so that one wake-up of the server, and of a client with many, serves
+  /// them all.
   std::chrono::steady_clock::time_point
   next_write(std::chrono::steady_clock::time_point last) const;
 
-  /// Runs `work` on a thread of its own when it is about this many bytes of text, so that other
-  /// requests need not wait for it; what it throws comes back here.
+  /// Runs `work`, which handles about this many bytes of text. If they are many, another thread
+  /// does it, so that other requests need not wait; its exceptions come back here.
   boost::asio::awaitable<void> aside(std::size_t bytes, std::function<void()> work);
 
-  /// Whether the engine can hold answers to the form. It is compiled on a thread of its own, since
-  /// strangers choose how long that takes; what is submitted next finds it there.
+  /// Checks whether the engine can hold answers to the form. A thread of its own compiles it, since
+  /// strangers choose how long that takes; a request that is submitted next finds it there.
   boost::asio::awaitable<Result<void>> check_form(const Engine& engine, const Constraint& form);
 
-  /// For the life of one request that is being answered.
+  /// Counts one request as being answered while this object lives.
   class Answering {
   public:
     explicit Answering(Service& service, Protocol protocol = Protocol::http);
@@ -113,8 +116,8 @@ public:
     Protocol protocol_;
   };
 
-  int connections = 0;      ///< Open ones,
-  int grpc_connections = 0; ///< and those of them that speak gRPC.
+  int connections = 0;      ///< Open connections.
+  int grpc_connections = 0; ///< Open connections that speak gRPC.
   std::string metrics_text() const;
 
 private:
@@ -127,15 +130,15 @@ private:
   Fleet fleet_;
   std::int64_t started_;
   State state_ = State::loading;
-  int open_ = 0;      ///< Answers.
-  int answering_ = 0; ///< Requests,
-  int over_grpc_ = 0; ///< and those of them that came by gRPC.
+  int open_ = 0;      ///< Answers under way.
+  int answering_ = 0; ///< Requests that are being answered.
+  int over_grpc_ = 0; ///< Requests that are being answered and came by gRPC.
   std::set<Admission*> running_;
   std::function<void()> idle_;
   std::function<void()> changed_ = [] {};
-  boost::asio::thread_pool aside_{1};       ///< For what is short,
-  boost::asio::thread_pool aside_long_{1};  ///< for what is long,
-  boost::asio::thread_pool aside_forms_{1}; ///< and for forms, which take as long as they are made.
+  boost::asio::thread_pool aside_{1};       ///< Runs short work.
+  boost::asio::thread_pool aside_long_{1};  ///< Runs long work.
+  boost::asio::thread_pool aside_forms_{1}; ///< Compiles forms, which may take any time.
   RequestMemory memory_;
 };
 

@@ -18,7 +18,7 @@ std::size_t characters(std::string_view text) {
 std::size_t TextPlaces::next(std::string_view bytes) {
   if (bytes.empty())
     return characters_;
-  const bool breaks_off = inside_ && !goes_on(bytes.front()); // the text has U+FFFD for the begun
+  const bool breaks_off = inside_ && !goes_on(bytes.front()); // The begun one becomes U+FFFD.
   const std::size_t place = characters_ + (breaks_off ? 1 : 0);
   characters_ += characters(stream_.feed(bytes));
   text::Utf8Stream rest = stream_;

@@ -1,4 +1,4 @@
-// Where the tokens of a text stand in it.
+// The places of tokens in a text.
 #pragma once
 
 #include "text/utf8.hpp"
@@ -13,15 +13,15 @@ namespace paceline::apps::serve {
 /// share its place.
 class TextPlaces {
 public:
-  /// The place of a token that puts these bytes into the text, behind all before it.
+  /// Returns the place of a token that appends these bytes to the text.
   std::size_t next(std::string_view bytes);
-  /// What comes next stands behind `text`.
+  /// Starts again, behind `text`.
   void go_behind(std::string_view text);
 
 private:
   text::Utf8Stream stream_;
-  std::size_t characters_ = 0; ///< That are whole.
-  bool inside_ = false;        ///< One that is not whole yet stands behind them.
+  std::size_t characters_ = 0; ///< Number of whole characters.
+  bool inside_ = false;        ///< Whether an unfinished character follows them.
 };
 
 } // namespace paceline::apps::serve

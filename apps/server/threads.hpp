@@ -1,4 +1,4 @@
-// Work that a coroutine of the server waits for while a thread of its own does it.
+// Work that a coroutine of the server waits for while another thread does it.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -8,8 +8,8 @@
 
 namespace paceline::apps::serve {
 
-/// Runs `work` on one of `threads`; what it throws comes back here. home: the server's executor,
-/// which has something to do until then.
+/// Runs `work` on one of `threads`; its exceptions come back here. home: the server's executor,
+/// which is kept from running out of work until then.
 boost::asio::awaitable<void> run_on(boost::asio::thread_pool& threads,
                                     boost::asio::any_io_executor home, std::function<void()> work);
 

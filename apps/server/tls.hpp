@@ -1,4 +1,4 @@
-// TLS, as the operator's certificate has it.
+// TLS, configured by the operator's certificate.
 #pragma once
 
 #include "paceline/error.hpp"
@@ -9,7 +9,8 @@
 
 namespace paceline::apps::serve {
 
-/// certificate, key: PEM files; the certificate's may hold its chain. TLS 1.2 or newer.
+/// Makes a context for TLS 1.2 or newer. certificate, key: PEM files; the certificate's may hold
+/// its chain.
 Result<std::unique_ptr<boost::asio::ssl::context>> open_tls(const std::string& certificate,
                                                             const std::string& key);
 

@@ -12,7 +12,7 @@ namespace {
 template <int Name>
 using TcpOption = asio::detail::socket_option::integer<IPPROTO_TCP, Name>;
 
-// Where nothing is written, a peer that no longer answers is noticed after about 90 seconds.
+// A peer that no longer answers is noticed after about 90 seconds if nothing is written.
 constexpr int keepalive_idle_seconds = 60;
 constexpr int keepalive_interval_seconds = 10;
 constexpr int keepalive_probes = 3;
@@ -57,7 +57,7 @@ void Transport::close() {
 }
 
 void set_options(asio::ip::tcp::socket& s, std::chrono::milliseconds timeout) {
-  boost::system::error_code ignored; // they help, but nothing depends on them
+  boost::system::error_code ignored; // These options help, but nothing depends on them.
   s.set_option(asio::ip::tcp::no_delay(true), ignored);
   s.set_option(asio::socket_base::send_buffer_size(int(limits::send_bytes)), ignored);
   s.set_option(asio::socket_base::keep_alive(true), ignored);

@@ -1,4 +1,4 @@
-// A connection's bytes, with or without TLS behind one type.
+// A connection's bytes, with or without TLS, behind one type.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -16,11 +16,11 @@
 
 namespace paceline::apps::serve {
 
-/// For co_await: an operation ends with its error code first, and throws nothing.
+/// A completion token for co_await: an operation returns its error code first, and throws nothing.
 inline constexpr auto as_result = boost::asio::as_tuple(boost::asio::use_awaitable);
 
-/// Small writes go out at once, and a peer that is dead is noticed. timeout: for data that nobody
-/// acknowledges.
+/// Makes small writes go out at once, and a dead peer be noticed. timeout: how long data may stay
+/// unacknowledged.
 void set_options(boost::asio::ip::tcp::socket& socket, std::chrono::milliseconds timeout);
 
 /// An AsyncReadStream and AsyncWriteStream, as Asio and Beast want them.
@@ -29,14 +29,14 @@ public:
   using Socket = boost::asio::ip::tcp::socket;
   using executor_type = Socket::executor_type;
 
-  /// tls: null for plain TCP; of no use to this later.
+  /// tls: null for plain TCP; not needed after the constructor.
   Transport(Socket socket, boost::asio::ssl::context* tls);
 
-  /// Of TLS; true at once without.
+  /// Does TLS' handshake; without TLS it returns true at once.
   boost::asio::awaitable<bool> handshake();
   /// Says that nothing more will be written.
   boost::asio::awaitable<void> finish_writing();
-  /// Operations under way complete with operation_aborted.
+  /// Makes the operations under way complete with operation_aborted.
   void cancel();
   void close();
   void set_options(std::chrono::milliseconds timeout) { serve::set_options(socket(), timeout); }
@@ -72,7 +72,7 @@ private:
   using Tls = boost::asio::ssl::stream<Socket>;
   Socket& socket() { return tls_ ? tls_->next_layer() : *plain_; }
 
-  std::unique_ptr<Socket> plain_; // one of the two
+  std::unique_ptr<Socket> plain_; // Exactly one of the two is set.
   std::unique_ptr<Tls> tls_;
   std::string peer_;
 };

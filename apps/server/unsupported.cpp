@@ -12,19 +12,19 @@ bool is_text(const json::value& value, const char* text) {
   return value.is_string() && value.get_string() == text;
 }
 
-/// Of these it is false that asks for something.
+/// Whether false, and not true, is the value of this field that asks for something.
 bool is_on_by_default(std::string_view name) {
   return name == "spaces_between_special_tokens" || name == "include_reasoning";
 }
 
-/// Values that ask for what happens anyway.
+/// Whether the value asks for what happens anyway.
 bool is_default(std::string_view name, const json::value& value, const json::object& body) {
   if (name == "tool_choice" || name == "function_call")
-    return is_text(value, "none") || is_text(value, "auto"); // there are no tools to choose
+    return is_text(value, "none") || is_text(value, "auto"); // There are no tools to choose from.
   if (name == "modalities")
     return value.is_array() && value.get_array().size() == 1 &&
            is_text(value.get_array().front(), "text");
-  if (name == "best_of") { // as many as are asked for: the best of them are all of them
+  if (name == "best_of") { // The best of as many as are asked for are all of them.
     const auto* n = body.if_contains("n");
     return value == (n && !n->is_null() ? *n : json::value(1));
   }
@@ -39,24 +39,24 @@ bool is_default(std::string_view name, const json::value& value, const json::obj
 constexpr std::array unsupported = std::to_array<std::string_view>(
     {"best_of", "suffix", "tools", "tool_choice", "functions", "function_call", "modalities",
      "audio", "prediction", "web_search_options", "reasoning_effort", "verbosity",
-     // vLLM's
+     // These fields are vLLM's.
      "use_beam_search", "length_penalty", "guided_decoding_backend", "guided_whitespace_pattern",
      "logits_processors", "prompt_embeds", "chat_template", "documents", "mm_processor_kwargs",
      "spaces_between_special_tokens", "return_tokens_as_token_ids", "return_token_ids",
      "thinking_token_budget", "enable_thinking", "repetition_detection", "include_reasoning",
      "kv_transfer_params", "vllm_xargs",
-     // llama.cpp's, SGLang's, Ollama's and others'
+     // These fields are llama.cpp's, SGLang's, Ollama's and others'.
      "typical_p", "typical", "repeat_penalty", "repeat_last_n", "mirostat", "tfs_z", "top_a",
      "xtc_probability", "dry_multiplier", "dynatemp_range", "samplers", "n_predict", "num_predict",
      "max_new_tokens", "no_repeat_ngram_size", "template", "raw", "format", "options", "n_probs",
      "stop_regex", "lora_path", "custom_logit_processor", "think", "thinking", "extra_body"});
 
-/// They ask for nothing that could be had or missed here.
+/// Fields that ask for nothing that could be had or missed here.
 constexpr std::array ignored = std::to_array<std::string_view>(
     {"metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
      "prompt_cache_retention", "parallel_tool_calls", "request_id"});
 
-/// What does the same, where something does.
+/// Fields of this server that do the same as an unsupported one.
 constexpr std::pair<std::string_view, std::string_view> instead[] = {
     {"repeat_penalty", "give repetition_penalty"},
     {"enable_thinking", "give chat_template_kwargs"},
@@ -76,7 +76,7 @@ std::string_view how_to_mend(std::string_view name) {
   return "leave it out";
 }
 
-/// A field of the one kind of request in the other, and what to give there.
+/// A field of one kind of request in the other, and what to give there.
 struct Misplaced {
   Api in;
   std::string_view name;

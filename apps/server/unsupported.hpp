@@ -1,4 +1,4 @@
-// Fields of others' requests that are known here and not obeyed.
+// Fields of other servers' requests that are known here and not obeyed.
 #pragma once
 
 #include "apps/server/api.hpp"
@@ -14,12 +14,14 @@ namespace paceline::apps::serve {
 /// Whether a value asks for nothing: null, false, 0, or something empty.
 bool asks_for_nothing(const boost::json::value& value);
 
-/// The first field whose value would change the answer: to ignore it would be to give a wrong one.
+/// Finds the first field whose value would change the answer. Ignoring it would give a wrong
+/// answer.
 std::optional<ApiError> find_unsupported(Api api, const boost::json::object& body);
 
 /// Fields that are refused unless their value changes nothing.
 std::span<const std::string_view> unsupported_fields();
-/// Fields that may have any value, as no answer depends on it. Besides, unknown fields are ignored.
+/// Fields that may have any value, as no answer depends on them. Unknown fields are ignored as
+/// well.
 std::span<const std::string_view> ignored_fields();
 
 } // namespace paceline::apps::serve

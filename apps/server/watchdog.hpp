@@ -1,4 +1,4 @@
-// Time limits of one connection, which are set anew all the time and hardly ever reached.
+// Time limits of one connection, which are set again and again and hardly ever reached.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -9,17 +9,18 @@
 
 namespace paceline::apps::serve {
 
-/// Calls `bark` when time is up, and again every moment until told otherwise: who is between two
-/// operations when it barks is caught in the next one. To set a later time costs no timer.
+/// Calls `bark` when time is up, and again every moment until told otherwise, so that a task that
+/// is between two operations at that time is caught in the next one. Setting a later time costs no
+/// timer.
 class Watchdog : public std::enable_shared_from_this<Watchdog> {
 public:
   Watchdog(const boost::asio::any_io_executor& executor, std::function<void()> bark);
 
   void set(std::chrono::milliseconds limit);
   void clear();
-  /// For good; `bark` is forgotten.
+  /// Stops for good and forgets `bark`.
   void stop();
-  /// Time was up since the last `set`.
+  /// Whether time was up since the last `set`.
   bool barked() const { return barked_; }
 
 private:

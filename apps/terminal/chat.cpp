@@ -17,17 +17,17 @@
 namespace paceline::apps {
 namespace {
 
-/// A line of its own on standard error; the chat goes on.
+/// Prints an error as a line of its own on standard error; the chat goes on.
 void complain(const Error& error) {
   note(for_errors("paceline: " + with_options(error).text() + "\n"));
 }
 
-/// The next command, put together from lines.
+/// Puts lines together to the next command.
 class Reader {
 public:
   explicit Reader(std::unique_ptr<LineSource> source) : source_(std::move(source)) {}
 
-  /// None: the chat is over. Errors: a line that is no command.
+  /// Returns the next command. None: the chat is over. Errors: a line that is no command.
   Result<std::optional<ChatCommand>> next() {
     for (;;) {
       Typed typed = source_->next(message_.begun() ? ". " : "> ");
@@ -42,7 +42,7 @@ public:
       if (!whole)
         continue;
       const bool several = !first || typed.kind == Typed::Kind::pasted;
-      if (several || typed.line.empty()) // several lines are said, whatever they begin with
+      if (several || typed.line.empty()) // Several lines are said, whatever they begin with.
         return ChatCommand{ChatCommand::Kind::say, *std::move(whole)};
       return parse_chat_line(*whole).map(
           [](ChatCommand&& command) { return std::optional(std::move(command)); });
@@ -50,7 +50,7 @@ public:
   }
 
 private:
-  /// A message that was begun ends with the input: what was written is not lost.
+  /// Returns an unfinished message at the end of the input, so that it is not lost.
   std::optional<ChatCommand> rest() {
     if (!message_.begun())
       return {};
@@ -61,14 +61,15 @@ private:
   MessageReader message_;
 };
 
-/// One command. False: it is time to leave.
+/// Executes one command. False: it is time to leave.
 Result<bool> take_next(ChatSession& chat, Reader& reader) {
   return reader.next().and_then([&](const std::optional<ChatCommand>& command) {
     return command ? chat.take(*command) : Result<bool>(false);
   });
 }
 
-/// Errors are told and the chat goes on; through a pipe nobody could go on.
+/// Executes commands until the end. Errors are printed and the chat goes on; if the input is a
+/// pipe, an error ends it.
 Result<int> converse(ChatSession& chat, Reader& reader, const Stopper& stopper, Output& out,
                      bool terminal) {
   for (bool more = true; more && out.open();) {
@@ -84,7 +85,7 @@ Result<int> converse(ChatSession& chat, Reader& reader, const Stopper& stopper, 
   return out.finish().map([] { return status_ok; });
 }
 
-/// One message and its answer.
+/// Says one message and writes the answer.
 Result<int> answer_once(ChatSession& chat, const std::string& text, const Stopper& stopper,
                         const Output& out) {
   if (const auto said = chat.take({ChatCommand::Kind::say, text}); !said)
@@ -94,7 +95,7 @@ Result<int> answer_once(ChatSession& chat, const std::string& text, const Stoppe
   return out.finish().map([] { return status_ok; });
 }
 
-/// What is answered, and nothing else; none: the chat goes on.
+/// Returns the only message to be answered; none: the chat goes on.
 Result<std::optional<std::string>> only_message(const ChatOptions& options) {
   if (options.whole && options.question)
     return fail(ErrorCode::invalid_argument, "--whole stands beside a question",
@@ -105,8 +106,8 @@ Result<std::optional<std::string>> only_message(const ChatOptions& options) {
 }
 
 Result<int> run(ChatOptions options, Interrupt& interrupt) {
-  // Of the requests, which /speculation and /window change. An engine would not load the draft for
-  // "off".
+  // The mode and the window are set in the requests, where /speculation and /window change them. An
+  // engine would not load the draft for "off".
   options.request.speculation =
       std::exchange(options.engine.speculation, SpeculationMode::automatic);
   options.request.window = std::exchange(options.engine.window, std::nullopt);
@@ -134,7 +135,7 @@ Result<int> run(ChatOptions options, Interrupt& interrupt) {
   return status.and_then([&](int given) { return chat.close().map([given] { return given; }); });
 }
 
-/// What stands on the command line without an option: a model, unless -m names one, and a question.
+/// Takes the words without an option: a model, unless -m names one, and a question.
 void take_words(std::vector<std::string> words, bool model_named, ChatOptions& options) {
   if (!model_named) {
     options.engine.target = std::move(words.front());
@@ -147,10 +148,10 @@ void take_words(std::vector<std::string> words, bool model_named, ChatOptions& o
     options.question = std::move(words.front());
 }
 
-/// Before what decides by the model.
+/// Adds the words. To be added before the options that depend on the model.
 void add_words(CLI::App& app, ChatOptions& options) {
   app.add_option_function<std::vector<std::string>>(
-         "words", // newer CLI11 takes no "model" beside --model
+         "words", // Newer CLI11 takes no "model" beside --model.
          [&app, &options](const std::vector<std::string>& words) {
            take_words(words, app.count("--model") > 0, options);
          },

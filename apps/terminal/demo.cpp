@@ -1,4 +1,5 @@
-// paceline demo: the same completion in plain, synchronous and overlapped mode, and what each cost.
+// paceline demo: the same completion in plain, synchronous and overlapped mode, and the time of
+// each.
 #include "apps/console/command.hpp"
 #include "apps/console/lookups.hpp"
 #include "apps/console/options.hpp"
@@ -29,7 +30,7 @@ constexpr const char* prompt = R"(class Stack:
 constexpr std::uint64_t fixed_seed = 2;
 constexpr int tokens_default = 128;
 constexpr int repetitions = 3;
-// Chen et al. 2023: a 70B target and its 4B draft.
+// These are the 70B target and the 4B draft of Chen et al. 2023.
 constexpr const char* sim_target = "sim:chinchilla-70b";
 constexpr const char* sim_draft = "sim:chinchilla-4b";
 constexpr double sim_target_ms = 14.1;
@@ -55,7 +56,7 @@ Ways all_ways() {
           Way{SpeculationMode::overlap, "overlapped"}};
 }
 
-/// Decodes once and files the result; an Output shows the text as it comes.
+/// Decodes once and files the result. out: shows the text as it comes.
 Result<void> run_once(Engine& engine, Request request, Way& way, Output* out) {
   request.speculation = way.mode;
   request.draft_scope = measured_scope(to_string(way.mode), int(way.rates.size()));
@@ -73,7 +74,7 @@ Result<void> run_once(Engine& engine, Request request, Way& way, Output* out) {
   return {};
 }
 
-/// All ways in turn, so that whatever else the machine does meets each of them.
+/// Runs all ways in turn, so that other work of the machine affects each of them.
 Result<void> repeat(Engine& engine, const Request& request, Ways& ways, int times) {
   ProgressLine line;
   for (int i = 0; i < times; ++i) {
@@ -85,7 +86,7 @@ Result<void> repeat(Engine& engine, const Request& request, Ways& ways, int time
   return {};
 }
 
-/// The first time each way is shown.
+/// Runs all ways on this machine. Each is shown the first time.
 Result<void> run_here(Engine& engine, const Request& request, Ways& ways, Output& out) {
   const bool terminal = output_is_terminal();
   for (Way& way : ways) {
@@ -136,7 +137,8 @@ double overlap_gain(const Ways& ways) {
   return median(ways[2].rates) / median(ways[1].rates);
 }
 
-/// What theory says of two devices like the simulated ones, each mode with its best window.
+/// Returns the gain that theory predicts for two devices like the simulated ones, each mode with
+/// its best window.
 double theoretical_overlap_gain(double acceptance) {
   namespace theory = sampling::theory;
   constexpr double c = sim_draft_ms / sim_target_ms;
@@ -147,7 +149,7 @@ double theoretical_overlap_gain(double acceptance) {
          theory::sync_rate(acceptance, sync, c, 1);
 }
 
-/// Says what the figures show, whichever way they went.
+/// Returns what the figures show, whether speculation was faster or not.
 std::string remarks(const Ways& here, const Ways& simulated) {
   constexpr double often = 0.9;
   return fmt::format(

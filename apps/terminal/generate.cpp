@@ -26,7 +26,7 @@ struct Options {
   bool echo = false;
 };
 
-/// A completion and what it took to get there.
+/// A completion and the time it took.
 struct Outcome {
   Completion answer;
   double load_seconds = 0;
@@ -82,7 +82,7 @@ boost::json::object answer_json(const Engine& engine, const Options& options,
   return object;
 }
 
-/// What would repeat it.
+/// Returns the seed that repeats the output.
 std::string seed_text(const Finished& end) {
   return fmt::format("; seed {}{}", end.seed,
                      end.reproducible ? "" : ", not repeatable (--verify coupled is)");
@@ -112,8 +112,8 @@ std::string statistics(const Outcome& outcome) {
       outcome.load_seconds, speculation_line(end), left_out);
 }
 
-/// Follows the request to its end, its text streamed to standard output as it comes. When nobody
-/// reads any more, it is cancelled.
+/// Follows the request to its end, and streams its text to standard output. If nobody reads any
+/// more, the request is cancelled.
 Result<Completion> stream_text(Stream& stream, const std::string& before,
                                const std::function<void()>& check_interrupt) {
   Output out;
@@ -141,7 +141,7 @@ Result<Completion> complete(Engine& engine, const Options& options, Interrupt& i
   auto stream = engine.submit(options.request);
   if (!stream)
     return tl::unexpected(stream.error());
-  // With virtual time the engine works on this thread, and only between events can it be told.
+  // The engine works on this thread in virtual time, and can be told only between events.
   const bool real_time = !simulated(options.engine);
   const auto scope = interrupt.on_first([&] {
     if (real_time)
@@ -172,7 +172,7 @@ Result<int> run(Options options, Interrupt& interrupt) {
   if (!prompt)
     return tl::unexpected(prompt.error());
   options.request.prompt = std::move(*prompt);
-  options.request.parse_special_tokens = true; // who types them knows them
+  options.request.parse_special_tokens = true; // Whoever types special tokens knows them.
   auto session = open_session(options.engine);
   if (!session)
     return tl::unexpected(session.error());

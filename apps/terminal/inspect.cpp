@@ -1,4 +1,5 @@
-// paceline inspect: what a checkpoint holds, whether two make a pair, and what this machine offers.
+// paceline inspect: the contents of a checkpoint, whether two make a pair, and this machine's
+// devices.
 #include "apps/console/command.hpp"
 #include "apps/console/devices.hpp"
 #include "apps/console/options.hpp"
@@ -22,16 +23,16 @@ struct Options {
   std::string model = "demo";
   std::optional<std::string> draft;
   std::optional<WeightFormat> weights;
-  EngineOptions engine;         ///< Devices of the target, and how it is divided among them.
-  std::function<bool()> placed; ///< Whether any of that was given.
+  EngineOptions engine;         ///< Devices of the target, and its division among them.
+  std::function<bool()> placed; ///< Whether any of these options was given.
   bool devices = false;
-  std::string node; ///< Whose devices; empty: this machine's.
+  std::string node; ///< Node whose devices are listed; empty: this machine's.
   NodeTls node_tls;
   bool families = false;
   bool json = false;
 };
 
-/// What drafts without a model has nothing to be read and goes with any target.
+/// Whether the draft is a look-up, which has no checkpoint to read and goes with any target.
 bool is_lookup(const std::optional<std::string>& draft) {
   return draft == "suffix" || draft == "ngram";
 }
@@ -93,7 +94,7 @@ Result<int> run(const Options& options) {
     return show_devices(options.json);
   if (options.families)
     return show_families(options.json);
-  const bool chosen = !options.draft || *options.draft == "auto"; // as other commands would
+  const bool chosen = !options.draft || *options.draft == "auto"; // Other commands choose alike.
   const auto draft = !chosen ? options.draft
                      : options.draft && options.model != "demo"
                          ? std::optional<std::string>("suffix")

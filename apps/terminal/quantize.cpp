@@ -1,4 +1,4 @@
-// paceline quantize: a checkpoint's weights in fewer bits, in a folder of their own.
+// paceline quantize: writes a checkpoint's weights in fewer bits, to a folder of their own.
 #include "models/quantize.hpp"
 #include "apps/console/command.hpp"
 #include "apps/console/options.hpp"

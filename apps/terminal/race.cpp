@@ -35,11 +35,12 @@ constexpr const char* built_in_prompt = R"(class Queue:
 constexpr std::uint64_t seed_default = 2;
 constexpr int tokens_default = 128;
 constexpr int warm_up_tokens = 8;
-// Other work of the machine meets one run or another; slow models are run once.
+// Several rounds, since other work of the machine disturbs one run or another; slow models are run
+// once.
 constexpr int rounds_max = 3;
 constexpr double repeating_seconds = 2;
 constexpr std::chrono::milliseconds frame_pause{40};
-// What is over sooner is shown slower, so that it can be seen.
+// A race that is over sooner is shown slower, so that it can be seen.
 constexpr double shortest_seconds = 3;
 constexpr double slowed_seconds = 6;
 
@@ -47,7 +48,7 @@ struct Options {
   EngineOptions engine;
   Request request;
   PromptSource prompt;
-  double slow = 0; ///< 0: chosen.
+  double slow = 0; ///< 0: chosen by the program.
   bool json = false;
 };
 
@@ -61,14 +62,15 @@ std::vector<Recording> all_ways() {
           {"overlapped", SpeculationMode::overlap, {}, {}, {}}};
 }
 
-/// What has been looked up in one run is not found in another: all write the same text.
+/// Submits the request for one run. A look-up finds nothing of other runs, since all write the same
+/// text.
 Result<Stream> start(Engine& engine, Request request, SpeculationMode mode, int run = 0) {
   request.speculation = mode;
   request.draft_scope = measured_scope(to_string(mode), run);
   return engine.submit(request);
 }
 
-/// Notes an event; the error of a request that failed.
+/// Notes an event. Returns the error of a request that failed.
 Result<void> note_event(Recording& lane, Event event, double seconds) {
   if (const auto* delta = std::get_if<Delta>(&event))
     lane.add(*delta, seconds);
@@ -88,7 +90,7 @@ Recording middle(std::vector<Recording> runs) {
   return std::move(*at);
 }
 
-/// One way from begin to end. run: which of that way's, the warm-up included.
+/// Records one way from begin to end. run: which run of this way it is; the warm-up is 0.
 Result<void> record(Engine& engine, const Request& request, int run, Recording& lane,
                     const std::atomic<bool>& stopped) {
   const auto begin = Clock::now();
@@ -104,7 +106,8 @@ Result<void> record(Engine& engine, const Request& request, int run, Recording& 
   return {};
 }
 
-/// All ways on one machine, in turn, after a warm-up; of each the run that took the middle time.
+/// Records all ways on one machine, in turn, after a warm-up, and keeps of each the run with the
+/// median time.
 Result<void> record_all(Engine& engine, const Request& request, std::vector<Recording>& lanes,
                         const std::atomic<bool>& stopped) {
   ProgressLine progress;
@@ -139,7 +142,7 @@ double slowest(const std::vector<Recording>& lanes) {
   return seconds;
 }
 
-/// How many times slower than it was a replay is.
+/// Returns how many times slower than recorded a replay is.
 double slowness(const Options& options, const std::vector<Recording>& lanes) {
   const double seconds = slowest(lanes);
   if (options.slow > 0)
@@ -157,7 +160,7 @@ void replay(RaceShow& show, const std::vector<Recording>& lanes, double slow,
   }
 }
 
-/// The same in every mode: that is what greedy and coupled promise.
+/// Checks that the tokens are the same in every mode, as the greedy and the coupled rule promise.
 Result<void> check_same_tokens(const std::vector<Recording>& lanes) {
   for (const Recording& lane : lanes)
     if (lane.tokens != lanes[0].tokens)
@@ -166,12 +169,12 @@ Result<void> check_same_tokens(const std::vector<Recording>& lanes) {
   return {};
 }
 
-/// Of any of its runs: other runs are out of a look-up's reach.
+/// Returns what look-ups had seen in any single run: a look-up does not reach other runs.
 boost::json::object lookups_of(const Engine& engine) {
   return lookups_json(engine, "");
 }
 
-/// What is said of how they ran, and on what.
+/// Returns the sentence on how they ran, and on what.
 std::string how_it_ran(std::string how, const Options& options, const Engine& engine) {
   if (const std::string seen = lookups_text(lookups_of(engine)); !seen.empty())
     how += ". In each run " + seen;
@@ -194,7 +197,7 @@ int longest(const std::vector<Recording>& lanes) {
   return int(tokens);
 }
 
-/// What was recorded, and what look-ups had seen meanwhile.
+/// The recordings, and the texts that look-ups had seen in them.
 struct Race {
   std::vector<Recording> lanes;
   boost::json::object lookups;
@@ -224,7 +227,8 @@ Result<Race> race_here(const Options& options, Output& out, bool drawn,
   return race;
 }
 
-/// Simulated devices do not get in each other's way: an engine for each, on a real clock.
+/// Runs all ways at once, with an engine for each on a real clock, since simulated devices do not
+/// disturb each other.
 Result<Race> race_at_once(const Options& options, Output& out, bool drawn,
                           const std::atomic<bool>& stopped) {
   auto lanes = all_ways();
@@ -305,7 +309,7 @@ Result<int> run(Options options, Interrupt& interrupt) {
     if (!prompt)
       return tl::unexpected(prompt.error());
     options.request.prompt = std::move(*prompt);
-    options.request.parse_special_tokens = true; // who types them knows them
+    options.request.parse_special_tokens = true; // Whoever types special tokens knows them.
   }
   options.request.verify = VerifyRule::coupled;
   std::atomic<bool> stopped{false};

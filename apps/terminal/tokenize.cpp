@@ -41,7 +41,7 @@ std::string to_text(const text::Tokenizer& tokenizer, const std::vector<TokenId>
   return text;
 }
 
-/// Errors name what is no id of the vocabulary.
+/// Reads a list of ids. An error names the value that is no id of the vocabulary.
 Result<std::vector<TokenId>> to_ids(const text::Tokenizer& tokenizer,
                                     const boost::json::array& array) {
   std::vector<TokenId> ids;
@@ -55,7 +55,7 @@ Result<std::vector<TokenId>> to_ids(const text::Tokenizer& tokenizer,
   return ids;
 }
 
-/// A string gives its tokens, a list of ids the text they read as.
+/// Answers one line of JSON: a string gives its tokens, a list of ids gives its text.
 Result<boost::json::object> answer(const text::Tokenizer& tokenizer, std::string_view line) {
   boost::json::error_code failed;
   const boost::json::value value = boost::json::parse(line, failed);
@@ -69,8 +69,8 @@ Result<boost::json::object> answer(const text::Tokenizer& tokenizer, std::string
               "write one text or list per line, such as \"def f\" or [348, 277]");
 }
 
-/// Answers each line as soon as it is there. A bad one has its error in the answer's place, so that
-/// answers stand beside what they answer; the exit status tells of it, too.
+/// Answers each line as soon as it is there. A bad line has its error in place of the answer, so
+/// that answers stand beside their lines; the exit status tells of it, too.
 Result<int> print_lines(const text::Tokenizer& tokenizer, std::istream& input) {
   Output out;
   std::optional<Error> first;
@@ -94,7 +94,7 @@ Result<int> print_lines(const text::Tokenizer& tokenizer, std::istream& input) {
   return tl::unexpected(*first);
 }
 
-/// Standard input is read as it comes, anything else as a whole.
+/// Answers the lines of the source. Standard input is read as it comes, anything else as a whole.
 Result<int> answer_lines(const text::Tokenizer& tokenizer, const PromptSource& source) {
   const bool named = (source.file && *source.file != "-") || (source.text && *source.text != "-");
   if (!named)

@@ -7,15 +7,15 @@
 //   auto stream = co_await service.async_submit(request, use_awaitable);
 //   while (auto event = co_await stream->async_next(use_awaitable)) ...
 //
-// Threads: handlers run on their associated executor, else on the object's own, and never on a
-// thread of the engine, which only posts. An object is used by one thread (or strand) at a time; an
-// operation's slot is emitted on its executor, as everywhere in Asio. Executors' contexts must
-// outlive the engine: declare the io_context first.
+// Threads: handlers run on their associated executor, or on the object's own if they have none,
+// never on a thread of the engine, which only posts. An object is used by one thread (or strand) at
+// a time; an operation's cancellation slot is emitted on its executor, as everywhere in Asio.
+// Executors' contexts must outlive the engine: declare the io_context first.
 //
 // Cancellation: cancelling `async_next` (any type, by a slot, `operator||`, a parent coroutine)
-// ends the wait: it completes with no event, takes none, and the request goes on. Who wants the
-// request to end says AsyncStream::cancel, or lets go of the stream. Cancelling `async_complete`,
-// which is the whole request, cancels that: it still completes, with what had come until then.
+// ends the wait: it completes with no event, takes none, and the request goes on. To end the
+// request, call AsyncStream::cancel or destroy the stream. Cancelling `async_complete` cancels the
+// whole request; it still completes, with what had come until then.
 #pragma once
 
 #include "paceline/engine.hpp"
@@ -44,14 +44,14 @@ namespace detail {
 
 struct OpenStream {
   Stream stream;
-  std::optional<Event> kept; ///< What a wait had when it was called off; the next one's.
+  std::optional<Event> kept; ///< Event that a cancelled wait had taken; the next wait gets it.
 };
 using SharedStream = std::shared_ptr<OpenStream>;
 
-/// What cancelling an operation that waits for an event ends.
+/// What is ended when an operation that waits for an event is cancelled.
 enum class Cancels { wait, request };
 
-/// A handler, and the work that keeps the executors it needs running until it was called.
+/// A handler, and the work that keeps the executors it needs running until it has been called.
 template <class Handler>
 class Pending {
 public:
@@ -64,7 +64,7 @@ public:
   Executor executor() const { return work_.get_executor(); }
   auto slot() const { return boost::asio::get_associated_cancellation_slot(handler_); }
 
-  /// On `executor()`, once.
+  /// Calls the handler; to be called once, on `executor()`.
   template <class... Values>
   void complete(Values&&... values) {
     if (auto registered = slot(); registered.is_connected())
@@ -88,7 +88,7 @@ public:
       : pending_(std::move(handler), own), executor_(pending_.executor()), own_(own),
         stream_(std::move(stream)), cancels_(cancels) {}
 
-  /// time: to wait at most; none: without end.
+  /// time: how long to wait at most; none: without end.
   void start(std::optional<std::chrono::nanoseconds> time) {
     const std::lock_guard starting(starting_);
     if (auto slot = pending_.slot(); slot.is_connected())
@@ -128,7 +128,7 @@ private:
       stream->kept = std::exchange(event_, {});
     pending_.complete(std::move(event_));
   }
-  /// Nothing wakes it any more, and it has what there is.
+  /// Ends all ways of waking this object, and takes the event that there is.
   SharedStream settle() {
     const std::lock_guard started(starting_);
     timer_.reset(); // it wakes nobody any more
@@ -146,12 +146,12 @@ private:
   SharedStream stream_;
   std::optional<Event> event_;
   const Cancels cancels_;
-  bool called_off_ = false; ///< On the executor, as its slot is.
+  bool called_off_ = false; ///< Touched on the executor alone, like the cancellation slot.
   std::atomic<bool> posted_{false};
-  std::mutex starting_; ///< It may be finished on another thread than it is started on.
+  std::mutex starting_; ///< The operation may be finished on another thread than it is started on.
 };
 
-/// An operation that waits for an event.
+/// Starts an operation that waits for an event.
 template <class Token>
 auto async_event(boost::asio::any_io_executor executor, SharedStream stream, Cancels cancels,
                  std::optional<std::chrono::nanoseconds> time, Token&& token) {
@@ -168,8 +168,8 @@ struct Gather;
 
 } // namespace detail
 
-/// One request's events. Destroying it cancels the request; an operation that waits then completes
-/// with what the request still has to say.
+/// One request's events. Destroying the stream cancels the request; an operation that waits then
+/// completes with what the request still has to say.
 class AsyncStream {
 public:
   using executor_type = boost::asio::any_io_executor;
@@ -189,28 +189,28 @@ public:
       stream_->stream.cancel();
   }
 
-  /// The next event; none after `Finished`, and where the wait was cancelled. One at a time.
+  /// Gives the next event; none after `Finished`, or if the wait was cancelled. One wait at a time.
   /// Signature: void(std::optional<Event>).
   template <class Token>
   auto async_next(Token&& token) {
     return detail::async_event(executor_, stream_, detail::Cancels::wait, {},
                                std::forward<Token>(token));
   }
-  /// As async_next, for at most `time`: none where nothing came in it, and the request goes on.
+  /// Waits for at most `time`: gives none if nothing came in that time, and the request goes on.
   template <class Token>
   auto async_next_for(std::chrono::nanoseconds time, Token&& token) {
     return detail::async_event(executor_, stream_, detail::Cancels::wait, time,
                                std::forward<Token>(token));
   }
 
-  /// `told` is called on the executor once `Finished` has come, whatever there is to be read before
-  /// it.
+  /// `told` is called on the executor once `Finished` has come, even if events before it are still
+  /// unread.
   void on_end(std::function<void()> told) {
     stream_->stream.on_end(
         [executor = executor_, told = std::move(told)] { boost::asio::post(executor, told); });
   }
 
-  /// Asks for the end; the stream still delivers `Finished`.
+  /// Asks for the end of the request; the stream still delivers `Finished`.
   void cancel() { stream_->stream.cancel(); }
   std::uint64_t id() const { return stream_->stream.id(); }
   executor_type get_executor() const { return executor_; }
@@ -225,8 +225,9 @@ private:
 
 namespace detail {
 
-/// The steps of async_complete; submit: as async_submit, of whatever gives an AsyncStream. It can
-/// be copied, as Asio wants it of what has not begun (`deferred`).
+/// The steps of async_complete. submit: works like async_submit, of any object that gives an
+/// AsyncStream. A Gather can be copied, as Asio needs for operations that have not begun
+/// (`deferred`).
 template <class Submit>
 struct Gather {
   Submit submit;
@@ -295,12 +296,12 @@ class AsyncEngine {
 public:
   using executor_type = boost::asio::any_io_executor;
 
-  /// executor: where requests are checked and their prompts encoded (about a microsecond a token),
-  /// and where handlers without an executor of their own run.
+  /// executor: runs the checks of requests and the encoding of their prompts (about a microsecond a
+  /// token), and the handlers that have no executor of their own.
   AsyncEngine(executor_type executor, Engine& engine)
       : executor_(std::move(executor)), engine_(&engine) {}
 
-  /// Signature: void(Result<AsyncStream>).
+  /// Submits a request, as Engine::submit does. Signature: void(Result<AsyncStream>).
   template <class Token>
   auto async_submit(Request request, Token&& token) {
     return boost::asio::async_initiate<Token, void(Result<AsyncStream>)>(
@@ -318,12 +319,12 @@ public:
         token, std::move(request));
   }
 
-  /// async_submit, and wait for the end. Signature: void(Result<Completion>).
+  /// Submits a request and waits for its end. Signature: void(Result<Completion>).
   template <class Token>
   auto async_complete(Request request, Token&& token);
 
-  /// Engine::shutdown, without blocking the executor; call it once. Destroying this object waits
-  /// for its end. Signature: void(Result<void>).
+  /// Does what Engine::shutdown does without blocking the executor; call it once. Destroying this
+  /// object waits for its end. Signature: void(Result<void>).
   template <class Token>
   auto async_shutdown(std::chrono::milliseconds drain, Token&& token) {
     return boost::asio::async_initiate<Token, void(Result<void>)>(

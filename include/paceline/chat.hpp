@@ -1,4 +1,4 @@
-// A conversation, as chat models know it.
+// A conversation in the form that chat models know.
 #pragma once
 
 #include <string>
@@ -11,25 +11,25 @@ namespace paceline {
 /// "false"}.
 using TemplateVariables = std::vector<std::pair<std::string, std::string>>;
 
-/// What somebody said. Both texts are UTF-8.
+/// One message of a conversation. Both texts are UTF-8.
 struct ChatMessage {
   std::string
-      role{}; ///< "system", "user", "assistant", or what the model's template knows besides.
+      role{}; ///< "system", "user", "assistant", or another role that the model's template knows.
   std::string content{};
-  /// Whatever else the template may look for in a message: {"reasoning_content", "\"because\""}.
-  /// One of the names above goes before what is said there: {"content", "null"}.
+  /// Other fields that the template may look for in a message: {"reasoning_content",
+  /// "\"because\""}. One that is called like a member above replaces it: {"content", "null"}.
   TemplateVariables fields{};
 };
 
-/// How a conversation becomes a prompt. The names are those of transformers.
+/// How a conversation becomes a prompt. The names are those of Hugging Face transformers.
 struct ChatOptions {
-  bool add_generation_prompt = true; ///< Ends with what opens the answer.
-  /// Ends with the last message, which the answer goes on with; in place of what opens one. An
-  /// error where the template does not keep the message as it is.
+  bool add_generation_prompt = true; ///< Ends the prompt with what opens the answer.
+  /// Ends the prompt with the last message, which the answer continues, in place of what opens an
+  /// answer. It is an error if the template does not keep the message as it is.
   bool continue_final_message = false;
-  /// Of the tokens: with what the tokenizer adds to a text, such as a BOS. Templates write theirs.
+  /// Adds the tokens that the tokenizer adds to a text, such as a BOS. Most templates write theirs.
   bool add_special_tokens = false;
-  /// What the template may name besides (Qwen 3's enable_thinking).
+  /// Further variables that the template may name (Qwen 3's enable_thinking).
   TemplateVariables variables{};
 };
 

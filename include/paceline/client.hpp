@@ -1,4 +1,4 @@
-// An engine somewhere else: `paceline serve --grpc-port`, asked as if it were here.
+// An engine on another machine: `paceline serve --grpc-port`, used as if it were in this process.
 //
 //   paceline::Client client(io.get_executor(), {.host = "gpu-1", .port = 8001});
 //   auto stream = co_await client.async_submit(request, use_awaitable);
@@ -9,12 +9,12 @@
 // becomes code that asks a server by changing the object it asks.
 //
 // One connection carries any number of requests. gRPC reads it on threads of its own, which run
-// none of your code: what nobody has read yet is joined, as in an engine's streams. A connection
-// that is lost is made again, after growing pauses.
+// none of your code: deltas that nobody has read yet are joined, as in an engine's streams. A
+// connection that is lost is made again, after growing pauses.
 //
 // A request runs at most once. If the connection is lost while it runs, it ends as `unavailable`,
-// and may have run to its end. Only with SubmitOptions::retries is it asked for again: then it must
-// have a seed or temperature 0, so that its answer repeats itself; what had come already is
+// and may have run to its end. It is only asked for again with SubmitOptions::retries: then it must
+// have a seed or temperature 0, so that its answer repeats itself. What had come already is
 // compared with the new answer and left out, and an answer that differs is an error.
 #pragma once
 
@@ -28,22 +28,23 @@
 namespace paceline {
 
 struct ClientOptions {
-  std::string host = "127.0.0.1"; ///< A name or an address.
+  std::string host = "127.0.0.1"; ///< A host name or an address.
   std::uint16_t port = 8001;
-  std::string api_key{}; ///< Empty: none.
-  std::string model{};   ///< Of several that the server has; empty: the only one.
+  std::string api_key{}; ///< Key that is sent with each call; empty: none.
+  std::string model{};   ///< Which of the server's models to use; empty: the only one.
 
   bool tls = false;
-  std::string tls_authorities{}; ///< PEM file of whom to trust; empty: whom the system trusts.
+  std::string tls_authorities{}; ///< PEM file of the authorities to trust; empty: the system's.
 
-  /// For one attempt to connect, and for what is asked of the server then.
+  /// Time for one attempt to connect, including what the server is asked then.
   std::chrono::milliseconds connect_timeout{5'000};
-  /// Between attempts: at first, and at most; doubled each time, with some chance in it.
+  /// Pause between attempts: the first, and the longest; it doubles each time, with some
+  /// randomness.
   std::chrono::milliseconds reconnect_pause{50};
   std::chrono::milliseconds reconnect_pause_max{5'000};
-  /// Attempts in a row that fail before requests that wait for a connection do.
+  /// Failed attempts in a row after which requests that wait for a connection fail.
   int reconnect_tries = 5;
-  /// A server that says nothing for so long, though it is pinged, is taken for dead.
+  /// A server that sends nothing for so long, though it is pinged, counts as dead.
   std::chrono::milliseconds silence{20'000};
 };
 
@@ -52,34 +53,35 @@ struct SubmitOptions {
   int retries = 0;
 };
 
-/// What a server says of itself.
+/// What a server says about itself.
 struct ServerInfo {
   std::string server{}; ///< "paceline/0.1.0"
   std::string model{};
-  bool ready = false; ///< It takes requests: not while it loads or drains.
+  bool ready = false; ///< It takes requests; it does not while it loads or drains.
 };
 
 struct ServerHealth {
-  bool ready = false;   ///< As ServerInfo's.
+  bool ready = false;   ///< Same as ServerInfo::ready.
   bool healthy = false; ///< Its engine works.
 };
 
-/// Threads: one at a time, as AsyncEngine. Executors' contexts must outlive the client. In a forked
-/// child operations are refused, and the end of the object does nothing. A request that was
-/// cancelled ends with no more of its counts than Usage::completion_tokens.
+/// A connection to a server. Threads: one at a time, as with AsyncEngine. Executors' contexts must
+/// outlive the client. In a forked child operations are refused, and destroying the object does
+/// nothing. A request that was cancelled ends with Usage::completion_tokens as the only one of its
+/// counts.
 class Client {
 public:
   using executor_type = boost::asio::any_io_executor;
 
-  /// executor: where handlers without an executor of their own run. Connects when first asked.
+  /// executor: runs handlers that have no executor of their own. Connects on the first request.
   Client(executor_type executor, ClientOptions options);
-  /// Cancels everything; what waits still completes.
+  /// Cancels everything; operations that wait still complete.
   ~Client();
   Client(Client&&) noexcept;
   Client& operator=(Client&&) noexcept;
 
-  /// Waits for a connection: for who wants to know at once whether there is a server. Fails with
-  /// the first attempt. Signature: void(Result<ServerInfo>).
+  /// Waits for a connection, for callers that want to know at once whether there is a server. Fails
+  /// with the first attempt. Signature: void(Result<ServerInfo>).
   template <class Token>
   auto async_connect(Token&& token) {
     return initiate<ServerInfo>(
@@ -89,7 +91,7 @@ public:
         std::forward<Token>(token));
   }
 
-  /// Completes when the server has accepted the request. Errors: the server's; `unavailable` where
+  /// Completes when the server has accepted the request. Errors: the server's; `unavailable` if
   /// there is no connection. Signature: void(Result<AsyncStream>).
   template <class Token>
   auto async_submit(Request request, Token&& token) {
@@ -104,7 +106,7 @@ public:
         token, std::move(request));
   }
 
-  /// async_submit, and wait for the end. Signature: void(Result<Completion>).
+  /// Submits a request and waits for its end. Signature: void(Result<Completion>).
   template <class Token>
   auto async_complete(Request request, Token&& token) {
     return async_complete(std::move(request), SubmitOptions{}, std::forward<Token>(token));
@@ -118,7 +120,7 @@ public:
         detail::Gather<decltype(submit)>{std::move(submit), std::move(request)}, token, executor_);
   }
 
-  /// Asks the server how it is. Signature: void(Result<ServerHealth>).
+  /// Asks the server for its health. Signature: void(Result<ServerHealth>).
   template <class Token>
   auto async_health(Token&& token) {
     return initiate<ServerHealth>(
@@ -137,8 +139,8 @@ private:
   template <class T>
   using Done = std::function<void(Result<T>)>; // called once, on whichever thread
 
-  // In the library. Numbers are of this client's operations; to cancel one that has ended does
-  // nothing.
+  // These are defined in the library. An id numbers an operation of this client; cancelling one
+  // that has ended does nothing.
   static std::uint64_t next_operation(const SharedNetwork& network);
   static void start_connect(const SharedNetwork& network, std::uint64_t id, Done<ServerInfo> done);
   static void start_health(const SharedNetwork& network, std::uint64_t id, Done<ServerHealth> done);
@@ -146,7 +148,8 @@ private:
                            SubmitOptions options, Done<Stream> done);
   static void cancel(const std::weak_ptr<Network>& network, std::uint64_t id);
 
-  /// An operation under way: completes with what `done` is given, through `convert`.
+  /// Makes the callback of an operation, which completes it with what `convert` makes of the
+  /// result.
   template <class T, class Handler, class Convert>
   static Done<T> pend(const SharedNetwork& network, std::uint64_t id, const executor_type& executor,
                       Handler handler, Convert convert) {

@@ -1,4 +1,4 @@
-// Errors that can happen in operation: a code, what went wrong, and what mends it.
+// Errors that can happen in operation: a code, what went wrong, and how to mend it.
 #pragma once
 
 #include <string>
@@ -25,7 +25,7 @@ const char* to_string(ErrorCode code) noexcept;
 
 struct Error {
   ErrorCode code = ErrorCode::internal;
-  std::string message{}; ///< What is wrong; names the thing.
+  std::string message{}; ///< What is wrong; names the thing that is.
   std::string hint{};    ///< How to mend it; may be empty.
 
   /// "message: hint", one line.

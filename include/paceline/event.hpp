@@ -20,33 +20,33 @@ enum class TokenSource : std::uint8_t {
   lookahead, ///< Drafted while the window before it was being verified, and accepted.
 };
 
-/// Engine::token_name and Engine::token_bytes say what text the ids are.
+/// A token's log-probability. Engine::token_name and Engine::token_bytes give the text of the ids.
 struct TokenLogprob {
   TokenId token = 0;
   float logprob = 0;                            ///< Natural logarithm.
   std::vector<std::pair<TokenId, float>> top{}; ///< Likeliest first.
 };
 
-/// Newly committed tokens. Text is whole UTF-8 characters; it may lag behind the tokens while a
+/// Newly committed tokens. The text is whole UTF-8 characters; it may lag behind the tokens while a
 /// character or a possible stop string is incomplete.
 struct Delta {
   std::vector<TokenId> tokens{};
   std::vector<TokenSource> sources{}; ///< One per token.
   std::string text{};
-  std::vector<TokenLogprob> logprobs{}; ///< One per token when asked for.
+  std::vector<TokenLogprob> logprobs{}; ///< One per token if asked for.
 };
 
-/// Log-probabilities of the prompt's tokens; comes once, before the first Delta, when asked for.
+/// Log-probabilities of the prompt's tokens. If asked for, they come once, before the first Delta.
 struct PromptLogprobs {
   std::vector<TokenId> tokens{};
-  std::vector<TokenLogprob> logprobs{}; ///< logprobs[0] is meaningless (nothing precedes it).
+  std::vector<TokenLogprob> logprobs{}; ///< logprobs[0] is meaningless (no token precedes it).
 };
 
 enum class FinishReason { stop, length, cancelled, deadline, error };
 
-/// What became of the tokens of one drafter.
+/// Counts of the tokens of one drafter.
 struct DrafterCounts {
-  std::string name{};       ///< As Engine::drafters has it.
+  std::string name{};       ///< A name that Engine::drafters gives.
   std::uint64_t judged = 0; ///< Accepted plus first rejections.
   std::uint64_t accepted = 0;
 
@@ -59,7 +59,7 @@ struct SpeculationStats {
   VerifyRule verify = VerifyRule::rejection;
   int window = 0; ///< Window length K in use at the end.
   std::uint64_t drafted = 0;
-  std::uint64_t forked = 0; ///< Of these, for outcomes that did not come true.
+  std::uint64_t forked = 0; ///< Drafted tokens for outcomes that did not come true.
   std::uint64_t judged = 0; ///< Accepted plus first rejections.
   std::uint64_t accepted = 0;
   std::uint64_t rounds = 0;           ///< Target steps that committed tokens of this request.
@@ -67,15 +67,15 @@ struct SpeculationStats {
   std::uint64_t fork_hits = 0;        ///< Next windows that were ready after a rejection.
   std::uint64_t lookahead_rounds = 0; ///< Rounds that had a lookahead to hit.
   double overlap_ratio = 0;           ///< Share of drafting time that lay under target time.
-  int draft_context_exceeded = 0;     ///< Tokens that the draft model can read, where the request
-                                      ///< has more and the target went on alone; else 0.
-  bool draft_disabled = false;        ///< As `Metrics` has it.
-  /// A round judged less than its window, since the draft was late or away, or the step had no
-  /// room: where one begins and ends then depended on time.
+  int draft_context_exceeded = 0; ///< Tokens that the draft model can read, if the request has more
+                                  ///< and the target went on alone; else 0.
+  bool draft_disabled = false;    ///< Same as Metrics::draft_disabled.
+  /// A round judged less than its window, because the draft was late or away, or the step had no
+  /// room: so where a window begins and ends depended on time.
   bool windows_cut = false;
   /// Calls of a Drafter that failed while the request was open.
   std::uint64_t drafter_failures = 0;
-  std::vector<DrafterCounts> drafters{}; ///< In the order of Engine::drafters.
+  std::vector<DrafterCounts> drafters{}; ///< One per drafter, in the order of Engine::drafters.
 
   std::uint64_t discarded() const { return drafted > judged ? drafted - judged : 0; }
   double acceptance_rate() const { return judged ? double(accepted) / double(judged) : 0; }
@@ -90,7 +90,7 @@ struct Usage {
   int cached_tokens = 0; ///< Prompt tokens found in the prefix cache.
 };
 
-/// Seconds, by the engine's clock.
+/// Durations in seconds, by the engine's clock.
 struct Timing {
   double queue_seconds = 0; ///< Submission until the scheduler first gave it memory to run in.
   double time_to_first_token_seconds = 0;
@@ -102,23 +102,25 @@ struct Finished {
   FinishReason reason = FinishReason::stop;
   std::optional<Error> error{}; ///< Set when reason is `error`.
   std::string stop_match{};     ///< The stop string found, if one ended the output.
-  /// The token that ended it, if one did: an end of the text, or of Request::stop_token_ids.
+  /// The token that ended the output, if one did: an end of text, or one of
+  /// Request::stop_token_ids.
   std::optional<TokenId> stop_token{};
-  std::uint64_t seed = 0; ///< One that was drawn is below 2^53, as JSON's readers want it.
+  std::uint64_t seed = 0; ///< The seed used; a drawn one is below 2^53, which JSON keeps exactly.
   Usage usage{};
   SpeculationStats speculation{};
   Timing timing{};
-  /// The same request with this seed and `speculation.verify` gives the same tokens again: greedy
-  /// and `coupled` ones always, others without speculation, or in `sync` with a fixed window when
-  /// nothing failed and no window was cut; none that moved to another numeric setting (kernel,
-  /// device) on its way. What is not reproducible has the target's distribution all the same.
+  /// The same request with this seed and `speculation.verify` gives the same tokens again. That
+  /// holds always for greedy requests and with `coupled`; for others without speculation, or in
+  /// `sync` with a fixed window if nothing failed and no window was cut; never for one that moved
+  /// to another numeric setting (kernel, device) on its way. Answers that are not reproducible have
+  /// the target's distribution all the same.
   bool reproducible = true;
 };
 
 using Event = std::variant<Delta, PromptLogprobs, Finished>;
 
-/// A whole answer, for callers that do not stream. `end` says whether it is one: an answer that was
-/// cancelled, ran out of time or failed on its way has what had come until then.
+/// A whole answer, for callers that do not stream. `end` says whether it is complete: an answer
+/// that was cancelled, ran out of time or failed has what had come until then.
 struct Completion {
   std::string text{};
   std::vector<TokenId> tokens{};

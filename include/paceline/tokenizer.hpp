@@ -1,4 +1,4 @@
-// A checkpoint's text: tokens and chats as an engine has them, without an engine.
+// A checkpoint's tokenizer and chat template, as an engine has them, without an engine.
 #pragma once
 
 #include "paceline/chat.hpp"
@@ -11,24 +11,24 @@
 
 namespace paceline {
 
-/// The tokenizer and the chat template of a checkpoint, whose weights are not read; the members of
-/// the same names that Engine has. Cheap to copy. Threads: all members from any.
+/// The tokenizer and the chat template of a checkpoint, whose weights are not read. Its members are
+/// those of the same names in Engine. Cheap to copy. Threads: all members from any.
 class Tokenizer {
 public:
-  /// checkpoint: as EngineOptions::target. Errors: what of it is missing, damaged or unknown.
+  /// checkpoint: as in EngineOptions::target. Errors: a part of it is missing, damaged or unknown.
   static Result<Tokenizer> open(const std::string& checkpoint);
 
-  /// add_special: with what the checkpoint puts before a text (such as a BOS). parse_special:
-  /// special tokens that the text spells are those; else they are text.
+  /// add_special: adds what the checkpoint puts before a text (such as a BOS). parse_special:
+  /// special tokens that the text spells become those tokens; else they are text.
   std::vector<TokenId> tokenize(const std::string& text, bool add_special = true,
                                 bool parse_special = false) const;
   std::string detokenize(const std::vector<TokenId>& tokens) const;
-  /// One token's bytes inside a text: may be part of a UTF-8 character. skip_special: a special
-  /// token has none.
+  /// Returns the bytes of one token inside a text; they may be a part of a UTF-8 character.
+  /// skip_special: a special token has none.
   std::string token_bytes(TokenId token, bool skip_special = true) const;
   int vocabulary() const;
 
-  /// As Engine::render_chat, chat_tokens and chat_stops.
+  /// These do what Engine::render_chat, chat_tokens and chat_stops do.
   Result<std::string> render_chat(const std::vector<ChatMessage>& messages,
                                   const ChatOptions& how = {}) const;
   Result<std::vector<TokenId>> chat_tokens(const std::vector<ChatMessage>& messages,

@@ -1,4 +1,4 @@
-// Which version of the library these headers belong to.
+// The version of the library that these headers belong to.
 #pragma once
 
 #define PACELINE_VERSION_MAJOR 0

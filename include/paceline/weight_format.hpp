@@ -5,9 +5,10 @@
 
 namespace paceline {
 
-/// Plain numbers; the microscaling formats of OCP MX 1.0: blocks of 32 inputs of an output share a
-/// power of two, and each element has as many bits as the name says; and blocks that GGUF files
-/// have, which are multiplied with as they are, and never made of numbers here (docs/weights.md).
+/// Three kinds of formats: plain numbers; the microscaling formats of OCP MX 1.0, in which 32
+/// inputs of an output share a power of two and each element has as many bits as the name says; and
+/// the blocks of GGUF files, which kernels multiply as they are, and which are never quantized to
+/// here (docs/weights.md).
 enum class WeightFormat : std::uint8_t {
   f32,
   f16,
@@ -19,16 +20,16 @@ enum class WeightFormat : std::uint8_t {
   mxfp4,      ///< E2M1
   mxint8,     ///< Two's complement in units of 2^-6.
   q4_0,       ///< Codes of 4 bits, 32 of which share a scale.
-  q4_1,       ///< The same, and a least value besides.
+  q4_1,       ///< Same as q4_0, with a least value besides.
   q5_0,
   q5_1,
   q8_0,
-  q2_k, ///< Blocks of 256, in which 16 share a scale and a least value of 4 bits,
-  q3_k, ///< or 16 a scale of 6 bits,
-  q4_k, ///< or 32 a scale and a least value of 6 bits,
+  q2_k, ///< Blocks of 256, in which 16 share a scale and a least value of 4 bits.
+  q3_k, ///< Blocks of 256, in which 16 share a scale of 6 bits.
+  q4_k, ///< Blocks of 256, in which 32 share a scale and a least value of 6 bits.
   q5_k,
-  q6_k,   ///< or 16 a scale of 8 bits.
-  iq4_nl, ///< 16 values, which are no steps; else as q4_0.
+  q6_k,   ///< Blocks of 256, in which 16 share a scale of 8 bits.
+  iq4_nl, ///< Codes of 16 unevenly spaced values; otherwise as q4_0.
   iq4_xs, ///< The same in blocks of 256, in which 32 share a scale of 6 bits.
 };
 
@@ -37,9 +38,9 @@ const char* to_string(WeightFormat format) noexcept;
 
 /// Which power of two a block of a microscaling format shares.
 enum class ScaleChoice : std::uint8_t {
-  floor,  ///< OCP MX 1.0, section 6.3: the largest element may be cut off.
-  ceil,   ///< The least with which none is.
-  search, ///< Of these two the one with the least squared error.
+  floor,  ///< The rule of OCP MX 1.0, section 6.3: the largest element may be cut off.
+  ceil,   ///< The least power with which no element is cut off.
+  search, ///< The one of these two with the least squared error.
 };
 
 /// "floor", "ceil", "search"

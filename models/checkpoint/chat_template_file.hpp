@@ -1,4 +1,4 @@
-// Chat templates in files.
+// Reads chat templates from files.
 #pragma once
 
 #include "paceline/error.hpp"
@@ -8,11 +8,11 @@
 
 namespace paceline::models {
 
-/// The template that a file is. Errors name the file; those of the template's own, when it renders
-/// a conversation, do not: clients of a server see them.
+/// Reads the template in a file of its own. Errors name the file; those that the template itself
+/// gives when it renders a conversation do not: clients of a server see them.
 Result<text::ChatTemplate> read_chat_template(const std::string& path,
                                               text::ChatTemplate::Variables variables);
-/// The same of a template that stands in a file among other things.
+/// Makes the template that stands in a file among other things.
 Result<text::ChatTemplate> parse_chat_template(const std::string& path, const std::string& source,
                                                text::ChatTemplate::Variables variables);
 

@@ -1,4 +1,4 @@
-// SHA-256 of what comes in pieces.
+// SHA-256 of bytes that come in pieces.
 #pragma once
 
 #include <memory>
@@ -15,9 +15,9 @@ public:
   ~Digest();
 
   void add(std::string_view bytes);
-  /// Of all that was added, in hex; nothing may be added any more.
+  /// Returns the digest of all that was added, in hex; nothing may be added any more.
   std::string hex();
-  /// Whether a text may be one.
+  /// Returns whether a text has the form of such a digest.
   static bool is_hex(std::string_view text);
 
 private:

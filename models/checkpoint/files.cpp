@@ -17,7 +17,7 @@ using text::shown_path;
 
 namespace {
 
-/// What stands in for a large file where only git has been there.
+/// Recognises the text that git leaves in place of a large file if Git LFS did not fetch it.
 bool is_lfs_pointer(std::string_view text) {
   return text.starts_with("version https://git-lfs.github.com/spec/");
 }
@@ -87,7 +87,7 @@ void read_ahead(std::span<const std::byte> part) {
 void release_pages(std::span<const std::byte> part) {
   const auto page = std::uintptr_t(sysconf(_SC_PAGESIZE));
   const auto address = reinterpret_cast<std::uintptr_t>(part.data());
-  const std::size_t before = (page - address % page) % page; // What of a page others use stays.
+  const std::size_t before = (page - address % page) % page; // That page is in use.
   const std::size_t whole = part.size() > before ? (part.size() - before) / page * page : 0;
   if (whole > 0)
     madvise(const_cast<std::byte*>(part.data()) + before, whole, MADV_DONTNEED);

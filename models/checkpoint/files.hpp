@@ -1,4 +1,4 @@
-// Files as strangers made them: mapped, and read within bounds.
+// Files made by strangers: they are mapped, and read within bounds.
 #pragma once
 
 #include "paceline/error.hpp"
@@ -11,7 +11,8 @@
 
 namespace paceline::models {
 
-/// A file mapped for reading. A file that shrinks while it is mapped is the user's own doing.
+/// A file mapped for reading. It must not shrink while it is mapped; nothing here guards against
+/// that.
 class MappedFile {
 public:
   static Result<MappedFile> open(const std::string& path);
@@ -31,14 +32,14 @@ private:
   std::span<const std::byte> bytes_;
 };
 
-/// Begins to read a part of a mapped file that will soon be wanted, and does not wait for it.
+/// Starts to read a part of a mapped file that will soon be needed, and does not wait for it.
 void read_ahead(std::span<const std::byte> part);
 
-/// Lets the whole pages within a part of a mapped file leave memory; what is read again is read
-/// from the file again.
+/// Lets the whole pages within a part of a mapped file leave memory; if they are read again, they
+/// come from the file.
 void release_pages(std::span<const std::byte> part);
 
-/// A file's JSON object, within the bounds of text/limits.hpp.
+/// Reads a file's JSON object, within the bounds of text/limits.hpp.
 Result<boost::json::object> read_json_object(const std::string& path);
 
 } // namespace paceline::models

@@ -1,4 +1,4 @@
-// A checkpoint as the Hugging Face hub has it: a folder of JSON files and safetensors.
+// A checkpoint in the layout of the Hugging Face hub: a folder of JSON files and safetensors.
 #pragma once
 
 #include "models/checkpoint/source.hpp"
@@ -13,17 +13,17 @@ class FolderSource final : public CheckpointSource {
 public:
   explicit FolderSource(std::string folder) : CheckpointSource(std::move(folder)) {}
 
-  /// config.json.
+  /// Reads config.json.
   Result<ModelConfig> config() const override;
-  /// model.safetensors, or the shards that model.safetensors.index.json names.
+  /// Opens model.safetensors, or the shards that model.safetensors.index.json names.
   Result<std::unique_ptr<TensorSource>> tensors(const ModelConfig& config) const override;
-  /// tokenizer.json.
+  /// Reads tokenizer.json.
   Result<std::shared_ptr<const text::Tokenizer>> tokenizer() const override;
-  /// chat_template.jinja, chat_template.json, or what tokenizer_config.json says.
+  /// Reads chat_template.jinja, chat_template.json, or the template in tokenizer_config.json.
   Result<text::ChatTemplate> chat_template(const std::string& opening) const override;
   Result<text::ChatTemplate> chat_template_from(const std::string& path) const override;
-  /// generation_config.json, or config.json's ids where it is absent; where neither names an end of
-  /// the text, the tokenizer's.
+  /// Reads generation_config.json, or the ids in config.json if there is none; if neither names an
+  /// end of text, the tokenizer's counts.
   Result<GenerationDefaults> generation_defaults() const override;
 
 private:
@@ -31,7 +31,8 @@ private:
   std::string file(const char* name) const { return location() + "/" + name; }
 };
 
-/// What a tokenizer_config.json calls its special token `name`: a text, or an object that has it.
+/// Returns what a tokenizer_config.json calls its special token `name`: a text, or an object that
+/// has it.
 std::optional<std::string> special_token(const boost::json::object& config, const char* name);
 
 } // namespace paceline::models

@@ -33,8 +33,8 @@ ChatTemplate::Variables special_tokens(const json::object& config) {
   return out;
 }
 
-/// A template as it stands in a JSON file: a text, or a list of templates with names, of which the
-/// default is for conversations. None: there is no template.
+/// Returns the template that stands in a JSON file as a text, or in a list of named templates, of
+/// which the default one is for conversations. None: there is no template.
 Result<std::optional<std::string>> template_in(const std::string& path,
                                                const json::object& object) {
   const json::value* value = object.if_contains("chat_template");

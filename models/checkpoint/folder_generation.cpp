@@ -14,7 +14,7 @@ namespace paceline::models {
 namespace json = boost::json;
 namespace {
 
-/// One id or a list of ids; false when it is neither.
+/// Reads one id or a list of ids; returns false if the value is neither.
 bool read_ids(const json::value& value, std::vector<TokenId>& out) {
   const auto add = [&](const json::value& id) {
     json::error_code failed;
@@ -39,7 +39,7 @@ void read_end_of_text(text::JsonFields& fields, GenerationDefaults& out) {
                  "mend the file");
 }
 
-/// An option that changes which tokens come, where it is not null, empty or this.
+/// An option that changes the tokens, unless it is null, empty or the neutral value.
 struct NotObeyed {
   const char* name;
   double neutral;
@@ -63,7 +63,7 @@ constexpr NotObeyed not_obeyed[] = {
     {"guidance_scale", 1},
     {"watermarking_config", 0},
 };
-/// The same where tokens are drawn.
+/// Options that do so only if tokens are drawn.
 constexpr NotObeyed not_obeyed_sampling[] = {
     {"typical_p", 1}, {"epsilon_cutoff", 0}, {"eta_cutoff", 0}, {"top_h", 1}};
 
@@ -87,8 +87,8 @@ void note_not_obeyed(text::JsonFields& fields, GenerationDefaults& out) {
     note(not_obeyed_sampling);
 }
 
-/// Values that are not listed keep the neutral value of `Sampling`, as servers of the field do
-/// (not the defaults of the library that wrote the file).
+/// Reads the options of sampling. Values that are not listed keep the neutral value of `Sampling`,
+/// as in other servers (not the defaults of the library that wrote the file).
 void read_warping(text::JsonFields& fields, sampling::Warping& w) {
   const bool sample = fields.boolean("do_sample", false);
   for (const sampling::NumberField& field : sampling::number_fields) {
@@ -131,7 +131,7 @@ Result<GenerationDefaults> FolderSource::generation_defaults() const {
   return out;
 }
 
-/// What tokenizer_config.json calls eos_token, where that is one of the tokenizer's.
+/// Returns the id of tokenizer_config.json's eos_token, if the tokenizer has that token.
 std::optional<TokenId> FolderSource::tokenizers_end() const {
   const auto object = read_json_object(file("tokenizer_config.json"));
   const auto name = object ? special_token(*object, "eos_token") : std::nullopt;

@@ -24,8 +24,8 @@ bool is_block_weight(std::string_view name) {
          (part == ModelPart::attention || part == ModelPart::feed_forward);
 }
 
-/// Stored copies of the rotary frequencies change nothing: they are computed from config.json. Nor
-/// do scales of what is not quantized here.
+/// Ignores tensors that change nothing: stored copies of the rotary frequencies, which are computed
+/// from config.json, and scales of what is not quantized here.
 FolderTensors::FolderTensors(TensorFiles files, const BlockTensors& names,
                              StoredQuantization quantization, NamePrefixes prefixes)
     : files_(std::move(files)), names_(names), prefixes_(std::move(prefixes)),
@@ -79,7 +79,7 @@ void FolderTensors::read_ahead_block(int block) const {
   files_.read_ahead(prefix_of(block));
 }
 
-/// What the names of a block's tensors begin with.
+/// Returns the prefix of the names of a block's tensors.
 std::string FolderTensors::prefix_of(int block) const {
   return prefixes_.numbered ? fmt::format("{}{}.", prefixes_.blocks, block) : prefixes_.blocks;
 }
@@ -125,7 +125,7 @@ std::vector<TensorSource::Stored> FolderTensors::tensors() const {
   for (const TensorFiles::Stored& tensor : files_.tensors()) {
     const TensorEntry& entry = *tensor.entry;
     Stored stored{part_of(entry.name), quantized_.format_name(entry), entry.bytes.size(), 0, true};
-    if (entry.type == StoredType::i64 || entry.type == StoredType::boolean) // of ids: no weights
+    if (entry.type == StoredType::i64 || entry.type == StoredType::boolean) // ids are no weights
       stored = {stored.part, "", stored.bytes, 0, false};
     else if (const auto dtype = dtype_of(entry.type); dtype && !is_scale(entry.name))
       stored = {stored.part, gpu::to_string(*dtype), stored.bytes,

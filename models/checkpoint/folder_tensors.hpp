@@ -1,4 +1,4 @@
-// The tensors of a checkpoint folder, by the names that its family gives them.
+// The tensors of a checkpoint folder, by the names that the model's family gives them.
 #pragma once
 
 #include "models/checkpoint/quantized_weights.hpp"
@@ -11,16 +11,17 @@
 
 namespace paceline::models {
 
-/// Where the bytes of a tensor of this name go.
+/// Returns the part of a model that a tensor of this name counts as.
 ModelPart part_of(std::string_view name);
-/// Whether a tensor of this name is a weight of a block's linear layer, if it is a matrix.
+/// Returns whether a tensor of this name is a weight of a block's linear layer, if it is a matrix.
 bool is_block_weight(std::string_view name);
 
-/// What names begin with: "model.layers.0." and "model.norm", unless said otherwise.
+/// Prefixes of tensor names; by default "model.layers.0." and "model.norm".
 struct NamePrefixes {
   std::string model = "model.";
-  std::string blocks = "model.layers."; ///< And the block's number,
-  bool numbered = true;                 ///< if they have one.
+  /// Prefix of the blocks' names; the block's number follows.
+  std::string blocks = "model.layers.";
+  bool numbered = true; ///< The blocks have numbers.
 };
 
 class FolderTensors final : public TensorSource {
@@ -58,7 +59,7 @@ private:
   TensorFiles files_;
   BlockTensors names_;
   NamePrefixes prefixes_;
-  QuantizedWeights quantized_; ///< Reads files_.
+  QuantizedWeights quantized_; ///< Reads the tensors of `files_`.
 };
 
 } // namespace paceline::models

@@ -26,7 +26,7 @@ constexpr const char* readable_types =
     "use a file of F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K to Q6_K, IQ4_NL, IQ4_XS, "
     "MXFP4 or NVFP4";
 
-/// Bytes of a number; none: of a text or an array.
+/// Returns the bytes of a number of this type; none: it is a text or an array.
 std::optional<std::size_t> size_of(Type type) {
   switch (type) {
   case Type::u8:
@@ -53,7 +53,7 @@ T load(std::string_view bytes) {
   return out;
 }
 
-/// Calls with the number that bytes of a type are.
+/// Calls `call` with the number that the bytes hold.
 template <class F>
 auto with_number(Type type, std::string_view bytes, const F& call) {
   switch (type) {
@@ -86,7 +86,7 @@ std::optional<std::int64_t> integer_of(Type type, std::string_view bytes) {
   });
 }
 
-/// Types of tensors that are not read, by their number.
+/// A tensor type that is not read, by its number.
 struct Unread {
   std::uint32_t number;
   const char* name;
@@ -113,14 +113,14 @@ std::optional<GgufType> type_of(std::uint32_t number) {
   return format ? std::optional<GgufType>(*format) : std::nullopt;
 }
 
-/// Elements of the smallest run that has bytes of its own, and how many.
+/// Returns how many elements the smallest run with bytes of its own has, and how many bytes.
 std::pair<std::uint64_t, std::uint64_t> unit_of(GgufType type) {
   if (const auto* format = std::get_if<gpu::GgufFormat>(&type))
     return {std::uint64_t(gpu::block_elements(*format)), gpu::block_bytes(*format)};
   return {1, gpu::size_of(std::get<gpu::DType>(type))};
 }
 
-/// Reads a file from its beginning; the first thing that is wrong ends it.
+/// Reads a file from its beginning, up to the first error.
 class GgufReader {
 public:
   GgufReader(std::string path, std::span<const std::byte> file)
@@ -157,11 +157,11 @@ public:
   }
 
 private:
-  /// Where a tensor is said to lie.
+  /// The place in the file that the header gives for a tensor.
   struct Place {
     std::uint64_t offset;
     std::uint64_t bytes;
-    std::size_t tensor; ///< Index.
+    std::size_t tensor; ///< Index of the tensor.
   };
 
   tl::unexpected<Error> wrong(const std::string& what, ErrorCode code = ErrorCode::corrupt,
@@ -182,7 +182,7 @@ private:
     at_ += bytes;
     return out;
   }
-  /// 0 after an error.
+  /// Returns 0 after an error.
   template <class T>
   T number() {
     const std::string_view bytes = take(sizeof(T));
@@ -196,7 +196,7 @@ private:
                       where_, size, left()));
     return error_ ? std::string_view() : take(size);
   }
-  /// A key's or a tensor's.
+  /// Reads the name of a key or of a tensor.
   std::string name(const char* what) {
     const std::string_view out = string();
     if (!error_ && (out.empty() || out.size() > limits::gguf_name_bytes_max))
@@ -259,7 +259,7 @@ private:
       const auto size = number<std::uint64_t>();
       if (!error_ && (size == 0 || size > std::uint64_t(std::numeric_limits<std::int32_t>::max())))
         wrong(fmt::format("tensor {} has a dimension of {}", text::shown(tensor.name), size));
-      tensor.shape.insert(tensor.shape.begin(), std::int64_t(size)); // Files say the fastest first.
+      tensor.shape.insert(tensor.shape.begin(), std::int64_t(size)); // Files put the fastest first.
     }
     const auto number_of_type = number<std::uint32_t>();
     const auto offset = number<std::uint64_t>();
@@ -277,7 +277,7 @@ private:
     }
   }
 
-  /// None, and an error, where its shape is none of this type.
+  /// Returns the bytes of the tensor; none, and an error, if its type cannot have its shape.
   std::optional<std::uint64_t> bytes_of(const GgufTensor& tensor) {
     const auto [elements, bytes] = unit_of(tensor.type);
     std::uint64_t all = bytes;

@@ -1,4 +1,4 @@
-// The GGUF format of one file: a header, metadata by key, a table of tensors, and their bytes.
+// Reads the GGUF format: a header, metadata by key, a table of tensors, and the tensors' bytes.
 // https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 #pragma once
 
@@ -19,12 +19,12 @@
 
 namespace paceline::models {
 
-inline constexpr std::string_view gguf_magic = "GGUF"; ///< What a file begins with.
+inline constexpr std::string_view gguf_magic = "GGUF"; ///< The first bytes of a file.
 
 /// One value of the metadata; it points into the file.
 class GgufValue {
 public:
-  /// As files number them.
+  /// The numbers are those in the files.
   enum class Type : std::uint32_t {
     u8,
     i8,
@@ -42,22 +42,22 @@ public:
   };
 
   GgufValue(Type type, std::string_view bytes) : type_(type), bytes_(bytes) {}
-  /// element: of an array.
+  /// element: the type of an array's elements.
   GgufValue(Type element, std::uint64_t count, std::string_view bytes)
       : type_(Type::array), element_(element), count_(count), bytes_(bytes) {}
 
   Type type() const { return type_; }
   bool is_array() const { return type_ == Type::array; }
   Type element() const { return element_; }
-  std::uint64_t count() const { return count_; } ///< Of an array's elements.
+  std::uint64_t count() const { return count_; } ///< Number of an array's elements.
 
-  /// None: it is of another type, or out of the type's range.
+  /// Returns none if the value is of another type, or out of range.
   std::optional<std::int64_t> integer() const;
-  std::optional<double> number() const; ///< An integer is one, too.
+  std::optional<double> number() const; ///< Also converts integers.
   std::optional<bool> boolean() const;
   std::optional<std::string_view> string() const;
-  /// The elements of an array; none where they are of another type.
-  std::optional<std::vector<std::int64_t>> integers() const; ///< Or booleans, as 0 and 1.
+  /// Returns the elements of an array; none if they are of another type.
+  std::optional<std::vector<std::int64_t>> integers() const; ///< Also takes booleans, as 0 and 1.
   std::optional<std::vector<float>> numbers() const;
   std::optional<std::vector<std::string_view>> strings() const;
 
@@ -65,10 +65,10 @@ private:
   Type type_;
   Type element_ = Type::u8;
   std::uint64_t count_ = 0;
-  std::string_view bytes_; ///< Without lengths of a string; an array's elements.
+  std::string_view bytes_; ///< A string's without its length, or an array's elements.
 };
 
-/// How a tensor's numbers are written.
+/// The type of a tensor's numbers.
 using GgufType = std::variant<gpu::DType, gpu::GgufFormat>;
 const char* to_string(GgufType type) noexcept; ///< "bf16", "q4_k"
 
@@ -76,27 +76,27 @@ const char* to_string(GgufType type) noexcept; ///< "bf16", "q4_k"
 struct GgufTensor {
   std::string name;
   GgufType type;
-  std::vector<std::int64_t> shape;  ///< Slowest first, as everywhere here: [rows, cols].
-  std::span<const std::byte> bytes; ///< Any alignment.
+  std::vector<std::int64_t> shape;  ///< Slowest dimension first, as everywhere here: [rows, cols].
+  std::span<const std::byte> bytes; ///< Bytes of any alignment.
 
   std::uint64_t elements() const;
 };
 
-/// What a file says.
+/// The contents of a file.
 struct Gguf {
   using Metadata = std::map<std::string, GgufValue, std::less<>>;
   Metadata metadata;
   std::vector<GgufTensor> tensors; ///< Sorted by name.
-  std::size_t header_bytes = 0;    ///< All before the tensors' data.
+  std::size_t header_bytes = 0;    ///< Bytes before the tensors' data.
 };
 
-/// Checks the whole header before anything is used: magic, version, counts, lengths of texts and
-/// arrays, types, keys and names that repeat, alignment, shapes, overflow, ranges and overlaps.
-/// A type of tensor that is not read is refused by name. path: for messages. What it gives points
-/// into `file`.
+/// Parses a file, and checks its whole header before anything is used: magic, version, counts,
+/// lengths of texts and arrays, types, keys and names that repeat, alignment, shapes, overflow,
+/// ranges and overlaps. A tensor type that is not read is refused by name. path: for messages. The
+/// result points into `file`.
 Result<Gguf> parse_gguf(const std::string& path, std::span<const std::byte> file);
 
-/// Bytes of a file that was parsed before: up to its tensors' data.
+/// Returns the size of the header of a file that was parsed before, up to its tensors' data.
 std::size_t gguf_header_bytes(std::span<const std::byte> file);
 
 } // namespace paceline::models

@@ -23,7 +23,7 @@ constexpr GgufArchitecture known_architectures[] = {
     {"smollm3", "SmolLM3ForCausalLM", true},
 };
 
-/// What config.json calls a key that stands below the architecture's name.
+/// A key below the architecture's name, and what config.json calls it.
 struct Renamed {
   const char* config;
   const char* key;
@@ -57,7 +57,7 @@ constexpr Renamed of_rope[] = {
     {"mscale_all_dim", "rope.scaling.yarn_log_multiplier"},
 };
 
-/// A list of one number for every layer is that number, where they are all alike.
+/// Converts a value. A list with the same number for every layer becomes that number.
 json::value to_json(const GgufValue& value) {
   if (const auto integer = value.integer())
     return *integer;
@@ -73,7 +73,7 @@ json::value to_json(const GgufValue& value) {
   return alike ? json::value(list->front()) : json::array();
 }
 
-/// The metadata in the words of config.json, which is then read like one.
+/// Translates the metadata into the words of config.json, which are then read like one.
 class Translation {
 public:
   Translation(const GgufFiles& files, const GgufArchitecture& architecture)
@@ -83,7 +83,7 @@ public:
     for (const Renamed& entry : renamed)
       put(config_, entry);
     const bool windowed = translate_windows();
-    // Files of this architecture are of Llama and of Mistral, of which the latter have windows.
+    // The name "llama" stands for Llama and for Mistral, of which only Mistral has windows.
     const bool mistral = windowed && std::string_view(architecture_.name) == "llama";
     config_["architectures"] = json::array{mistral ? "MistralForCausalLM" : architecture_.family};
     translate_shape();
@@ -108,7 +108,7 @@ private:
       error_ = out.error();
     return out ? out->value_or(absent) : absent;
   }
-  /// Of what was put already; 0: it is no integer, as read_config will say.
+  /// Returns what was put already; 0: it is not an integer, which read_config will report.
   std::int64_t stated(const char* config) const {
     const json::value* value = config_.if_contains(config);
     return value && value->is_int64() ? value->get_int64() : 0;
@@ -125,7 +125,7 @@ private:
       into[entry.config] = to_json(*value);
   }
 
-  /// Whether there are layers with a window. A window of 0 is none.
+  /// Translates windows; returns whether layers have one. A window of 0 counts as none.
   bool translate_windows() {
     put(config_, {"sliding_window", "attention.sliding_window"});
     const json::value* window = config_.if_contains("sliding_window");
@@ -153,7 +153,7 @@ private:
     return is_set;
   }
 
-  /// Gemma 2 has its window where a file does not speak of one.
+  /// Returns true for Gemma 2, which has its window even if the file does not mention one.
   bool absent_means_default() const { return std::string_view(architecture_.name) == "gemma2"; }
 
   void translate_shape() {
@@ -175,7 +175,8 @@ private:
       translate_gemma(heads, hidden, head);
   }
 
-  /// What files leave to the reader: the largest models scale attention by another length.
+  /// Adds what Gemma's files leave to the reader: its largest models scale attention by another
+  /// length.
   void translate_gemma(std::int64_t heads, std::int64_t hidden, double head) {
     const bool third = std::string_view(architecture_.name) == "gemma3";
     const double layers = number("block_count", 0);
@@ -186,13 +187,13 @@ private:
   }
 
   void translate_rope() {
-    config_.emplace("rope_theta", 10'000); // What files mean that do not say.
+    config_.emplace("rope_theta", 10'000); // default of the format
     const double head = config_.contains("head_dim") && config_["head_dim"].is_number()
                             ? config_["head_dim"].to_number<double>()
                             : 0;
     const double rotated = number("rope.dimension_count", head);
     spelled_["partial_rotary_factor"] = key("rope.dimension_count");
-    if (head > 0 && rotated != head) // Half a dimension more: the product is rounded down.
+    if (head > 0 && rotated != head) // Half more, as the product is rounded down.
       config_["partial_rotary_factor"] = rotated < head ? (rotated + 0.5) / head : 2;
     const double factor = number("rope.scaling.factor", number("rope.scale_linear", 0));
     spelled_["rope_type"] = key("rope.scaling.type");
@@ -218,9 +219,9 @@ private:
     config_["rope_scaling"] = std::move(rope);
   }
 
-  /// What the tensors say.
+  /// Adds to the configuration what only the tensors tell.
   Result<ModelConfig> finish(ModelConfig&& config) const {
-    config.norms_plus_one = false; // Whoever wrote the file has added it.
+    config.norms_plus_one = false; // The program that wrote the file has added it.
     const auto has_bias = [&](std::initializer_list<const char*> layers) {
       return std::ranges::any_of(layers, [&](const char* layer) {
         return files_.tensor(fmt::format("blk.0.{}.bias", layer)) != nullptr;
@@ -234,7 +235,7 @@ private:
     return config;
   }
 
-  /// Llama 3.1's scaling: what each pair's frequency is divided by.
+  /// Applies Llama 3.1's scaling, which is stored as a divisor of each pair's frequency.
   Result<void> slow_down(RopeConfig& rope, const GgufTensor& divisors) const {
     if (divisors.type != GgufType(gpu::DType::f32) ||
         divisors.bytes.size() != rope.frequencies.size() * sizeof(float))

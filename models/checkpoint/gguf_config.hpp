@@ -1,4 +1,4 @@
-// What a GGUF file's metadata says of the model.
+// Reads a model's configuration from a GGUF file's metadata.
 #pragma once
 
 #include "models/checkpoint/gguf_files.hpp"
@@ -6,7 +6,7 @@
 
 namespace paceline::models {
 
-/// An architecture as GGUF files call it, and the family that it is here.
+/// An architecture under its name in GGUF files, with the family that it belongs to here.
 struct GgufArchitecture {
   const char* name;
   const char* family; ///< Family::architecture
@@ -15,10 +15,11 @@ struct GgufArchitecture {
   bool neighbours = false;
 };
 
-/// Of a file; one that is not known is refused by name, with the list of those that are.
+/// Returns a file's architecture; an unknown one is refused by name, with the list of the known
+/// ones.
 Result<const GgufArchitecture*> gguf_architecture(const GgufFiles& files);
 
-/// The same configuration that the checkpoint's config.json gives. Errors name the key.
+/// Returns the same configuration that the checkpoint's config.json gives. Errors name the key.
 Result<ModelConfig> read_gguf_config(const GgufFiles& files);
 
 } // namespace paceline::models

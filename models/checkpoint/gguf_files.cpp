@@ -88,7 +88,7 @@ Result<std::shared_ptr<const GgufFiles>> GgufFiles::open(const std::string& path
   return files;
 }
 
-/// of: parts there are; 0: nobody knows yet.
+/// Adds part `number`, counted from 0, of `of` parts; 0: the number of parts is not known yet.
 Result<void> GgufFiles::add(const std::string& path, std::size_t number, std::size_t of) {
   auto file = MappedFile::open(path);
   if (!file)

@@ -1,4 +1,4 @@
-// A model's GGUF files: one, or the parts of one that was split.
+// The GGUF files of a model: one, or several parts.
 #pragma once
 
 #include "models/checkpoint/files.hpp"
@@ -15,18 +15,20 @@
 
 namespace paceline::models {
 
-/// Mapped, and checked when they are opened. Immutable. Threads: all members from any.
+/// The files of one model, mapped and checked when they are opened. Immutable. Threads: all members
+/// from any.
 class GgufFiles {
 public:
-  /// path: of the file, or of the first of its parts; the others lie beside it.
+  /// path: the file, or the first of its parts; the others lie beside it.
   static Result<std::shared_ptr<const GgufFiles>> open(const std::string& path);
 
   const std::string& path() const { return files_.front().path(); }
-  std::vector<std::string> paths() const; ///< Of all parts, in order.
+  std::vector<std::string> paths() const; ///< Paths of all parts, in order.
 
-  /// Of the first part, which has all that a model is described with. Null: there is no such key.
+  /// Returns the value of a key of the first part, which has all that describes the model. Null:
+  /// there is no such key.
   const GgufValue* find(std::string_view key) const;
-  /// The value of a key, none where it is absent; an error where it is of another type.
+  /// These return the value of a key, or none if it is absent; an error if it is of another type.
   Result<std::optional<std::int64_t>> integer(std::string_view key) const;
   Result<std::optional<double>> number(std::string_view key) const;
   Result<std::optional<bool>> boolean(std::string_view key) const;
@@ -41,7 +43,7 @@ public:
   const Tensors& tensors() const { return tensors_; }
   const GgufTensor* tensor(std::string_view name) const;
 
-  /// An error that names the file: a tensor's, or the first.
+  /// Makes an error that names the file: the one of `tensor`, or the first.
   tl::unexpected<Error> wrong(std::string_view what, std::string_view tensor = {},
                               ErrorCode code = ErrorCode::corrupt,
                               std::string_view hint = "") const;
@@ -56,14 +58,15 @@ private:
   Tensors tensors_;
 };
 
-/// Whether a path's name, or the first bytes of the file there, say that it is one: some programs
-/// keep files under digests.
+/// Returns whether the path's name, or the first bytes of the file there, say that it is a GGUF
+/// file: some programs keep files under digests.
 bool is_gguf(const std::string& path);
 
-/// "name-00002-of-00003.gguf" is part 2 of 3; none: a name of another kind.
+/// A part of a model, by its file name: "name-00002-of-00003.gguf" is part 2 of 3. gguf_part
+/// returns none for a name of another kind.
 struct GgufPart {
   std::string stem; ///< "name"
-  int number = 0;   ///< From 1 on.
+  int number = 0;   ///< Counted from 1.
   int of = 0;
 };
 std::optional<GgufPart> gguf_part(std::string_view path);

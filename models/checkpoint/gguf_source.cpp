@@ -21,7 +21,7 @@ namespace {
 
 using text::GgufVocabulary;
 
-/// Reads typed keys of a file; remembers the first that is not what it should be.
+/// Reads typed keys of a file; remembers the first one that is wrong.
 class Keys {
 public:
   explicit Keys(const GgufFiles& files) : files_(files) {}
@@ -41,7 +41,7 @@ public:
     return list<std::int64_t>(key, "integers", [](const auto& value) { return value.integers(); });
   }
 
-  /// A number within its bounds; `absent` where there is none.
+  /// Returns a number within its bounds, or `absent` if there is none.
   double number(const char* key, double low, double high, double absent) {
     const double out = number(key).value_or(absent);
     if (out >= low && out <= high)
@@ -80,7 +80,7 @@ private:
   std::optional<Error> error_;
 };
 
-/// SentencePiece's ids, where a file does not say others.
+/// Ids of SentencePiece, for files that do not name others.
 constexpr std::int64_t sentencepiece_begin = 1;
 constexpr std::int64_t sentencepiece_end = 2;
 
@@ -111,7 +111,7 @@ Result<GgufVocabulary> read_vocabulary(const GgufFiles& files) {
   return out;
 }
 
-/// What ends a turn has no key in most files; these are the names that it has.
+/// Texts of the tokens that end a turn, for most files have no key for them.
 constexpr std::array<std::string_view, 12> turn_ends{
     "<|eot_id|>", "<|im_end|>", "<|end|>",         "<|return|>", "<end_of_turn>", "<|endoftext|>",
     "<|eom_id|>", "<EOT>",      "<|end_of_text|>", "[EOT]",      "[EOS]",         "<turn|>"};
@@ -133,7 +133,8 @@ std::vector<TokenId> ends_of(Keys& keys, const GgufVocabulary& vocabulary) {
   return out;
 }
 
-/// Only a temperature makes it draw; without one it is greedy.
+/// Reads sampling options. Tokens are drawn only if the file gives a temperature; else decoding is
+/// greedy.
 void read_warping(Keys& keys, sampling::Warping& w) {
   w.repetition_penalty = float(keys.number("general.sampling.penalty_repeat", 1e-3, 1e3, 1));
   const double temperature = keys.number("general.sampling.temp", 0, 100, 0);
@@ -148,7 +149,7 @@ void read_warping(Keys& keys, sampling::Warping& w) {
   w.min_p = float(min_p);
 }
 
-/// What templates may name.
+/// Returns the special tokens that templates may name.
 text::ChatTemplate::Variables special_tokens(Keys& keys, const GgufVocabulary& vocabulary) {
   text::ChatTemplate::Variables out;
   const auto add = [&](const char* name, std::optional<std::int64_t> id) {
@@ -158,13 +159,13 @@ text::ChatTemplate::Variables special_tokens(Keys& keys, const GgufVocabulary& v
   add("bos_token", vocabulary.begin);
   add("eos_token", vocabulary.end);
   add("unk_token", keys.integer("tokenizer.ggml.unknown_token_id"));
-  add("sep_token", keys.integer("tokenizer.ggml.seperator_token_id")); // As files spell it.
+  add("sep_token", keys.integer("tokenizer.ggml.seperator_token_id")); // spelled like this in files
   add("pad_token", keys.integer("tokenizer.ggml.padding_token_id"));
   add("mask_token", keys.integer("tokenizer.ggml.mask_token_id"));
   return out;
 }
 
-/// use(files, vocabulary, keys), which may read more keys.
+/// Calls use(files, vocabulary, keys), which may read more keys.
 template <class F>
 auto with_vocabulary(const std::string& location, const F& use)
     -> decltype(use(std::declval<const GgufFiles&>(), std::declval<const GgufVocabulary&>(),
@@ -182,7 +183,7 @@ auto with_vocabulary(const std::string& location, const F& use)
   return out;
 }
 
-/// Models: of parts the first stands for all.
+/// Returns the GGUF models in a folder; the first part of a model stands for all.
 std::vector<std::string> models_in(const fs::path& folder) {
   std::vector<std::string> out;
   std::error_code failed;

@@ -1,4 +1,4 @@
-// A checkpoint as llama.cpp has it: one file, or the parts of one, with all that a model needs.
+// A checkpoint in the layout of llama.cpp: one file, or several parts, with all that a model needs.
 #pragma once
 
 #include "models/checkpoint/source.hpp"
@@ -8,8 +8,8 @@
 
 namespace paceline::models {
 
-/// The GGUF file at a location: itself, or the only model in a folder that has no config.json.
-/// None: it is a checkpoint of another kind. An error: the folder holds several models.
+/// Finds the GGUF file at a location: the file itself, or the only model in a folder that has no
+/// config.json. None: it is a checkpoint of another kind. Error: the folder holds several models.
 Result<std::optional<std::string>> find_gguf(const std::string& location);
 
 class GgufSource final : public CheckpointSource {
@@ -18,14 +18,14 @@ public:
 
   Result<ModelConfig> config() const override;
   Result<std::unique_ptr<TensorSource>> tensors(const ModelConfig& config) const override;
-  /// tokenizer.ggml.*
+  /// Reads tokenizer.ggml.*.
   Result<std::shared_ptr<const text::Tokenizer>> tokenizer() const override;
-  /// tokenizer.chat_template
+  /// Reads tokenizer.chat_template.
   Result<text::ChatTemplate> chat_template(const std::string& opening) const override;
   Result<text::ChatTemplate> chat_template_from(const std::string& file) const override;
-  /// general.sampling.*, and the tokens that end a text or a turn.
+  /// Reads general.sampling.*, and the tokens that end a text or a turn.
   Result<GenerationDefaults> generation_defaults() const override;
-  /// Its name, architecture, tokenizer and parts.
+  /// Returns the file's own name, architecture, tokenizer and parts.
   Result<std::string> description() const override;
 };
 

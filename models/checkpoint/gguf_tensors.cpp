@@ -35,7 +35,7 @@ const char* name_in_file(TensorRole role) {
   case TensorRole::ffn_norm: return "ffn_norm";
   case TensorRole::gate: return "ffn_gate";
   case TensorRole::up:
-  case TensorRole::gate_up: return "ffn_up"; // Fused it has this name.
+  case TensorRole::gate_up: return "ffn_up"; // the name of a fused one, too
   case TensorRole::down: return "ffn_down";
   case TensorRole::ffn_post_norm: return "post_ffw_norm";
   case TensorRole::fusion:
@@ -81,7 +81,7 @@ int row_in_file(int row, const PairedRows& paired) {
   return row - in_head + 2 * (in_head % half) + in_head / half;
 }
 
-/// fill(row, its bytes in the file), for every row; on all cores where there is enough to do.
+/// Calls fill(row, its bytes in the file) for every row, on all cores if there is enough to do.
 template <class F>
 void for_rows(const GgufTensor& tensor, const PairedRows& paired, const F& fill) {
   const int rows = int(tensor.shape.front());
@@ -92,7 +92,7 @@ void for_rows(const GgufTensor& tensor, const PairedRows& paired, const F& fill)
   });
 }
 
-/// All of them as f32.
+/// Decodes all elements to f32.
 void decode(gpu::GgufFormat format, const std::byte* blocks, std::size_t elements, float* values) {
   const auto each = std::size_t(gpu::block_elements(format));
   for (std::size_t at = 0; at < elements; at += each, blocks += gpu::block_bytes(format))
@@ -108,7 +108,7 @@ GgufTensors::GgufTensors(std::shared_ptr<const GgufFiles> files, const ModelConf
     queries_ = {config.heads * config.head_dim, config.head_dim};
     keys_ = {config.kv_heads * config.head_dim, config.head_dim};
   }
-  taken_.insert("rope_freqs.weight"); // The configuration has them.
+  taken_.insert("rope_freqs.weight"); // already in the configuration
 }
 
 bool GgufTensors::has(TensorRole role) const {
@@ -172,7 +172,7 @@ Result<const GgufTensor*> GgufTensors::take(const std::string& name,
   return tensor;
 }
 
-/// Of a fused matrix the values are the last rows.
+/// Says which rows are paired. In a fused matrix the values are the last rows, which are not.
 PairedRows GgufTensors::paired(TensorRole role) const {
   switch (role) {
   case TensorRole::query: return queries_;
@@ -217,7 +217,8 @@ gpu::HostMatrix GgufTensors::as_stored(const GgufTensor& tensor, const PairedRow
   return out;
 }
 
-/// Numbers of NVFP4 are multiplied with one of their own tensor besides.
+/// Decodes a matrix to f32. Numbers in NVFP4 are also multiplied by one that is a tensor of its
+/// own.
 Result<gpu::HostMatrix> GgufTensors::decoded(const GgufTensor& tensor, const PairedRows& paired) {
   const auto cols = std::size_t(tensor.shape[1]);
   const std::string scale_name =
@@ -301,7 +302,8 @@ void GgufTensors::ignore_block(int block) {
     taken_.insert(at->first);
 }
 
-/// What scales activations, which are not quantized here, changes nothing.
+/// Refuses tensors that nobody took, except those that scale activations: these are not quantized
+/// here.
 Result<void> GgufTensors::check_all_taken() const {
   for (const auto& [name, tensor] : files_->tensors())
     if (!taken_.contains(name) && !name.ends_with(".input_scale"))

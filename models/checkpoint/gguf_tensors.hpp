@@ -1,4 +1,4 @@
-// The tensors of GGUF files by role.
+// The tensors of GGUF files, by role.
 #pragma once
 
 #include "models/checkpoint/gguf_files.hpp"
@@ -14,22 +14,22 @@
 
 namespace paceline::models {
 
-/// A matrix's first rows, of which those that are rotated together are neighbours in the file; here
-/// they are half a head apart.
+/// The first rows of a matrix, in which rows that are rotated together are neighbours in the file;
+/// here they are half a head apart.
 struct PairedRows {
   int rows = 0; ///< 0: there are none.
   int head = 0; ///< Rows of a head.
 };
 
-/// Matrices are handed out as they lie in the file. Blocks that no kernel multiplies with are
-/// decoded: exactly, to f32, which the loader rounds to the type in which the model is computed.
+/// Hands out matrices as they lie in the file. Blocks that no kernel multiplies by are decoded
+/// exactly, to f32, which the loader rounds to the type in which the model is computed.
 class GgufTensors final : public TensorSource {
 public:
   /// config: read_gguf_config(files)
   GgufTensors(std::shared_ptr<const GgufFiles> files, const ModelConfig& config);
 
   bool has(TensorRole role) const override;
-  /// bf16, where some matrix is of blocks.
+  /// Returns bf16 if some matrix is of blocks.
   gpu::DType dtype() const override;
   Result<gpu::HostMatrix> matrix(TensorKey key, int rows, int cols) override;
   Result<std::vector<float>> bias(TensorKey key, int size) override;
@@ -60,7 +60,7 @@ private:
   PairedRows keys_;
   std::set<std::string, std::less<>> taken_;
   std::uint64_t parameters_ = 0;
-  std::vector<std::unique_ptr<std::byte[]>> kept_; ///< Matrices handed out that are copies.
+  std::vector<std::unique_ptr<std::byte[]>> kept_; ///< Matrices that were handed out as copies.
 };
 
 } // namespace paceline::models

@@ -19,22 +19,22 @@ namespace {
 constexpr std::array texts{"config.json", "tokenizer.json"};
 constexpr std::string_view index_name = "model.safetensors.index.json";
 constexpr std::array<std::string_view, 2> weights_endings{".safetensors", ".gguf"};
-/// Of a sample of a file: pieces at most, bytes of each, and from one to the next at least.
+/// Bounds of a file's sample: its most pieces, the bytes of each, and the least distance of two.
 constexpr std::size_t pieces_max = 4096;
 constexpr std::size_t piece_bytes = 64;
 constexpr std::size_t stride_min = std::size_t(16) << 10;
 
-/// Its length goes before it, so that no two lists of texts are one.
+/// Adds a text behind its length, so that different lists of texts give different digests.
 void add_text(Digest& digest, std::string_view text) {
   const std::uint64_t size = text.size();
   digest.add({reinterpret_cast<const char*>(&size), sizeof size});
   digest.add(text);
 }
 
-/// The files of a checkpoint.
+/// The files of a checkpoint, by kind.
 struct CheckpointFiles {
-  std::vector<std::string> texts;   ///< Configuration and tokenizer, where they are files.
-  std::vector<std::string> weights; ///< In order.
+  std::vector<std::string> texts;   ///< Configuration and tokenizer, if they are files.
+  std::vector<std::string> weights; ///< Files of weights, in order.
   bool gguf = false;
 };
 
@@ -54,7 +54,7 @@ Result<CheckpointFiles> files_at(const std::string& location) {
   });
 }
 
-/// What a file of weights says of itself; it was checked when its checkpoint was opened.
+/// Returns the header of a file of weights, which was checked when its checkpoint was opened.
 std::string_view header_of(const MappedFile& file, bool gguf) {
   const std::string_view text = file.text();
   if (gguf)
@@ -65,7 +65,7 @@ std::string_view header_of(const MappedFile& file, bool gguf) {
   return text.substr(0, 8 + size);
 }
 
-/// use(file), for each of them; the first error ends it.
+/// Calls use(file) for each file, up to the first error.
 template <class F>
 Result<void> for_each_file(const std::vector<std::string>& paths, const F& use) {
   for (const std::string& path : paths) {

@@ -1,4 +1,4 @@
-// Data that is installed with the program and the library.
+// Finds data that is installed with the program or the library.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +7,8 @@
 
 namespace paceline::models {
 
-/// `name` under the share/paceline of the prefix that this program, or this library, lies in.
+/// Returns `name` under the share/paceline of the prefix in which this program, or this library,
+/// lies.
 std::optional<std::filesystem::path> installed_data(const std::string& name);
 
 } // namespace paceline::models

@@ -13,7 +13,8 @@ namespace paceline::models {
 namespace fs = std::filesystem;
 namespace {
 
-/// What stands in for a file, by how its name ends.
+/// A file of another kind, known by its name's ending, that lies where a file that is read is
+/// missing.
 struct Foreign {
   std::string_view lacking;
   std::string_view ending;
@@ -65,14 +66,15 @@ bool has_unfinished(const fs::path& folder) {
   return std::ranges::any_of(names, [](const auto& name) { return name.ends_with(".incomplete"); });
 }
 
-/// Where a download into a folder came from, and whether it left something unfinished.
+/// A download into a folder: the command for it, and whether it left something unfinished.
 struct Download {
-  std::string command; ///< That finishes it; empty: the folder is no download.
+  /// The command that finishes the download; empty: the folder is no download.
+  std::string command;
   bool unfinished = false;
 };
 
-/// A snapshot of the cache lies in models--org--name/snapshots, with its files' contents in blobs;
-/// other folders have what is on its way in .cache.
+/// Recognises a download. A snapshot of the cache lies in models--org--name/snapshots, with its
+/// files' contents in blobs; other folders keep unfinished parts in .cache.
 Download download_of(const fs::path& folder) {
   constexpr std::string_view cached = "models--";
   const fs::path repository = folder.parent_path().parent_path();

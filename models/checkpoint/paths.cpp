@@ -26,8 +26,8 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, ignored);
 }
 
-/// The folder over "target" and "draft": named by the environment, installed with us, or
-/// in the source tree.
+/// Returns the folder that holds "target" and "draft": the one that the environment names, the
+/// installed one, or the one in the source tree.
 std::optional<fs::path> demo_folder() {
   if (auto named = from_environment("PACELINE_DEMO_MODELS"))
     return named;
@@ -49,7 +49,7 @@ Result<std::string> demo_model(const std::string& role) {
               "PACELINE_DEMO_MODELS");
 }
 
-/// "org/name" as the hub allows it.
+/// Returns whether the name has the form "org/name" that the hub allows.
 bool is_hub_id(std::string_view name) {
   const auto slash = name.find('/');
   if (slash == name.npos || slash == 0 || slash + 1 == name.size())
@@ -63,7 +63,7 @@ bool is_hub_id(std::string_view name) {
   return true;
 }
 
-/// As huggingface_hub looks for it.
+/// Returns the hub's cache, found as huggingface_hub finds it.
 std::optional<fs::path> hub_cache() {
   if (auto cache = from_environment("HF_HUB_CACHE"))
     return cache;
@@ -76,7 +76,7 @@ std::optional<fs::path> hub_cache() {
   return {};
 }
 
-constexpr std::string_view cached_model = "models--"; // org--name behind it
+constexpr std::string_view cached_model = "models--"; // followed by org--name
 
 std::optional<fs::path> snapshot_of(const std::string& id) {
   const auto cache = hub_cache();
@@ -96,7 +96,7 @@ std::optional<fs::path> snapshot_of(const std::string& id) {
 } // namespace
 
 Result<std::string> find_checkpoint(const std::string& name, const std::string& role) {
-  if (name == "demo") // before folders: ./demo is one that has this name
+  if (name == "demo") // tested before folders: such a folder is ./demo
     return demo_model(role);
   if (is_folder(name))
     return name;

@@ -14,7 +14,7 @@
 namespace paceline::models {
 namespace {
 
-/// What a layer's tensors are called behind its name.
+/// Endings of the names of a layer's tensors.
 constexpr const char* tensor_suffixes[] = {".weight", ".weight_packed", ".weight_scale",
                                            ".weight_scale_inv"};
 
@@ -26,7 +26,7 @@ const std::uint8_t* bytes_of(const TensorEntry& entry) {
   return reinterpret_cast<const std::uint8_t*>(entry.bytes.data());
 }
 
-/// What each code of an FP8 element means.
+/// Returns the number that each code of an FP8 element stands for.
 std::array<float, 256> decoded(WeightFormat format) {
   std::array<float, 256> values{};
   for (int code = 0; code < 256; ++code)
@@ -34,7 +34,7 @@ std::array<float, 256> decoded(WeightFormat format) {
   return values;
 }
 
-/// Whether codes of FP8 elements are all finite numbers.
+/// Returns whether all codes of FP8 elements are finite numbers.
 bool all_finite(WeightFormat format, const TensorEntry& codes) {
   const int largest = gpu::element_of(format).largest_code;
   std::atomic<bool> finite = true;
@@ -131,7 +131,7 @@ Result<gpu::HostMatrix> QuantizedWeights::blocks(const TensorEntry& codes, Weigh
 
 Result<QuantizedWeights::Scales> QuantizedWeights::scales(const std::string& layer, int rows,
                                                           int cols) const {
-  const std::string inverse = layer + ".weight_scale_inv"; // So called; it is multiplied with.
+  const std::string inverse = layer + ".weight_scale_inv"; // Despite its name it is multiplied by.
   const std::string name = files_->has(inverse) ? inverse : layer + ".weight_scale";
   const TensorEntry* stored = files_->find(name);
   if (!stored)

@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* damaged_hint = "the file is damaged; download it again";
 
-/// One entry as the header spells it.
+/// An entry as the header spells it.
 struct RawEntry {
   std::string name;
   std::string dtype;
@@ -27,8 +27,8 @@ struct RawEntry {
   bool has_shape = false;
 };
 
-/// Takes the header apart as it is parsed: no tree is built, so a hostile header costs no more
-/// memory than its own size, and a name that stands twice is seen.
+/// Handles the header while it is parsed: no tree is built, so a hostile header costs no more
+/// memory than its own size, and a repeated name is found.
 class HeaderHandler {
 public:
   static constexpr std::size_t max_object_size = std::size_t(-1);
@@ -37,7 +37,7 @@ public:
   static constexpr std::size_t max_string_size = std::size_t(-1);
 
   std::vector<RawEntry> entries;
-  std::string problem; ///< Why parsing was stopped, when it was this handler that did.
+  std::string problem; ///< The reason for which this handler stopped the parser, if it did.
 
   bool on_document_begin(json::error_code&) { return true; }
   bool on_document_end(json::error_code&) { return true; }
@@ -146,7 +146,7 @@ private:
   std::vector<std::uint64_t>* array_ = nullptr;
 };
 
-/// Makes errors that name the file, and the tensor where there is one.
+/// Makes errors that name the file, and the tensor if there is one.
 struct Complaint {
   const std::string& path;
   tl::unexpected<Error> operator()(std::string what, const std::string& tensor = {},
@@ -182,7 +182,7 @@ std::optional<StoredType> type_of(std::string_view name) {
   return {};
 }
 
-/// shape[0] * shape[1] * ... * unit, if it fits.
+/// Returns shape[0] * shape[1] * ... * unit, if it fits.
 std::optional<std::uint64_t> product(std::span<const std::uint64_t> shape, std::uint64_t unit) {
   std::uint64_t out = unit;
   for (const std::uint64_t n : shape) {
@@ -220,7 +220,7 @@ Result<TensorEntry> check_entry(const RawEntry& raw, std::span<const std::byte> 
   return entry;
 }
 
-/// Every byte of data belongs to one tensor.
+/// Checks that every byte of data belongs to exactly one tensor.
 Result<void> check_cover(std::span<const TensorEntry> entries, std::span<const std::byte> data,
                          const Complaint& wrong) {
   std::vector<const TensorEntry*> order;

@@ -1,4 +1,4 @@
-// Writing a safetensors file, tensor by tensor and in any order.
+// Writes a safetensors file, tensor by tensor and in any order.
 #pragma once
 
 #include "models/checkpoint/safetensors.hpp"
@@ -22,19 +22,19 @@ struct TensorPlan {
   std::size_t bytes() const;
 };
 
-/// A new file whose header is written and whose room on the disk is taken when it is made. What is
-/// never written is zero. Threads: one; `write` any.
+/// A new file. When it is made its header is written and its room on the disk is taken. Bytes that
+/// are never written are zero. Threads: one; `write` any.
 class SafetensorsWriter {
 public:
-  /// Tensors lie in the order of their types' sizes, so that each is aligned.
+  /// Makes a file in which tensors lie in the order of their types' sizes, so that each is aligned.
   static Result<SafetensorsWriter> create(const std::string& path, std::vector<TensorPlan> tensors);
   SafetensorsWriter(SafetensorsWriter&& other) noexcept;
   SafetensorsWriter& operator=(SafetensorsWriter&&) = delete;
   ~SafetensorsWriter();
 
-  /// Bytes of a tensor from `first` on.
+  /// Writes bytes of a tensor from byte `first` on.
   Result<void> write(const std::string& name, std::size_t first, std::span<const std::byte> bytes);
-  /// Nothing is written any more. The errors of what the system had kept back.
+  /// Closes the file; nothing may be written any more. Errors: those that the system reports late.
   Result<void> close();
 
 private:
@@ -45,7 +45,7 @@ private:
 
   std::string path_;
   int file_;
-  std::map<std::string, std::size_t> places_; ///< Where a tensor's bytes begin.
+  std::map<std::string, std::size_t> places_; ///< Offsets of the tensors' bytes in the file.
 };
 
 } // namespace paceline::models

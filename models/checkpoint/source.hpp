@@ -1,5 +1,5 @@
-// Where a model comes from. Whatever is above asks these questions only, so that another format of
-// files is another source.
+// The interface of a model's source. Code above asks only these questions, so that another file
+// format is another source.
 #pragma once
 
 #include "models/checkpoint/tensor_source.hpp"
@@ -14,33 +14,35 @@
 
 namespace paceline::models {
 
-/// Each question reads what it needs when it is asked. Threads: all members from any.
+/// The source of a model. Each question reads what it needs when it is asked. Threads: all members
+/// from any.
 class CheckpointSource {
 public:
   explicit CheckpointSource(std::string location) : location_(std::move(location)) {}
   virtual ~CheckpointSource() = default;
 
-  /// Where it is, such as a folder's path.
+  /// Returns its place, such as a folder's path.
   const std::string& location() const { return location_; }
 
   virtual Result<ModelConfig> config() const = 0;
   /// config: this source's own.
   virtual Result<std::unique_ptr<TensorSource>> tensors(const ModelConfig& config) const = 0;
   virtual Result<std::shared_ptr<const text::Tokenizer>> tokenizer() const = 0;
-  /// The plain format, which puts `opening` before the text, where the model has none of its own.
+  /// Returns the model's template, or the plain format, which puts `opening` before the text, if
+  /// the model has none.
   virtual Result<text::ChatTemplate> chat_template(const std::string& opening) const = 0;
-  /// The template in another file, for this model's special tokens.
+  /// Reads a template from another file, with this model's special tokens.
   virtual Result<text::ChatTemplate> chat_template_from(const std::string& file) const;
   virtual Result<GenerationDefaults> generation_defaults() const = 0;
-  /// What else its file says of itself, for people; empty: nothing.
+  /// Returns what else the file says about itself, for people; empty: nothing.
   virtual Result<std::string> description() const { return std::string(); }
 
-  /// The model, packed for `device`: a transformer of this configuration and these tensors, unless
-  /// the source knows better.
+  /// Loads the model, packed for `device`: a transformer with this configuration and these tensors,
+  /// unless the source loads it in its own way.
   virtual Result<std::shared_ptr<const Model>> load(std::shared_ptr<gpu::Device> device,
                                                     const LoadOptions& options) const;
-  /// The same in stages, one for each device, in the order in which a pass goes through them. A
-  /// pass over all of them gives the bits that the model on one such device gives.
+  /// Loads the model in stages, one for each device, in the order in which a pass goes through
+  /// them. A pass over all stages gives the same bits as the model on one such device.
   virtual Result<std::vector<std::shared_ptr<const Model>>>
   load_stages(std::span<const std::shared_ptr<gpu::Device>> devices,
               const LoadOptions& options) const;
@@ -49,7 +51,7 @@ private:
   std::string location_;
 };
 
-/// Whether `context` positions, which the model at `location` has, are those that are needed.
+/// Checks that the `context` positions of the model at `location` are enough for the options.
 Result<void> check_context(const std::string& location, int context, const LoadOptions& options);
 
 } // namespace paceline::models

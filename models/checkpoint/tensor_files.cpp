@@ -43,7 +43,8 @@ Result<TensorFiles> TensorFiles::open(const std::string& folder) {
   return checkpoint;
 }
 
-/// The files that an index names in its "weight_map", and which tensors each of them holds.
+/// Adds the files that an index names in its "weight_map", with the tensors that each of them
+/// holds.
 Result<void> TensorFiles::add_shards(const std::string& index) {
   const auto wrong = [&](std::string what) {
     return fail(ErrorCode::corrupt, text::shown_path(index) + ": " + std::move(what),
@@ -107,7 +108,7 @@ Result<void> TensorFiles::add_file(const std::string& path) {
   return {};
 }
 
-/// Scales of quantized weights are no matrices of their own.
+/// Returns the matrices' type. Scales of quantized weights do not count as matrices.
 gpu::DType TensorFiles::dtype() const {
   std::optional<gpu::DType> first;
   for (const auto& [name, tensor] : tensors_) {
@@ -168,7 +169,7 @@ const void* TensorFiles::aligned(const TensorEntry& entry) {
 }
 
 Result<gpu::HostMatrix> TensorFiles::matrix(std::string_view name, int rows, int cols) {
-  if (const TensorEntry* stored = find(name)) // Codes have another shape, too: this says why.
+  if (const TensorEntry* stored = find(name)) // Codes differ in shape, too: this says why.
     if (const auto dtype = number_format(*stored); !dtype)
       return tl::unexpected(dtype.error());
   return take(name, {rows, cols}, std::uint64_t(rows) * std::uint64_t(cols))

@@ -16,52 +16,53 @@
 
 namespace paceline::models {
 
-/// Whether a tensor of this name belongs to a quantized one, whose codes it scales.
+/// Returns whether a tensor of this name holds the scales of a quantized one.
 bool is_scale(std::string_view name);
 
-/// Mapped files, checked when opened. A loader takes the tensors it knows; what nobody took is
-/// unexpected. Threads: one.
+/// Mapped files, checked when opened. A loader takes the tensors that it knows; any that nobody
+/// took is unexpected. Threads: one.
 class TensorFiles {
 public:
-  /// `folder`/model.safetensors, or the shards that model.safetensors.index.json names.
+  /// Opens `folder`/model.safetensors, or the shards that model.safetensors.index.json names.
   static Result<TensorFiles> open(const std::string& folder);
 
-  /// Of all matrices, or f32 where they differ.
+  /// Returns the type of all matrices, or f32 if they differ.
   gpu::DType dtype() const;
-  /// [rows, cols] as stored; valid as long as the checkpoint.
+  /// Returns [rows, cols] as stored; valid as long as the checkpoint.
   Result<gpu::HostMatrix> matrix(std::string_view name, int rows, int cols);
-  /// [size], converted to f32.
+  /// Returns [size], converted to f32.
   Result<std::vector<float>> vector(std::string_view name, int size);
-  /// The tensors whose names begin so are wanted soon: their reading begins, where it must.
+  /// Tells that tensors with this prefix will soon be needed: reading starts, if necessary.
   void read_ahead(std::string_view prefix) const;
-  /// Nobody needs the tensor's bytes any more: its pages of the file may leave memory.
+  /// Tells that nobody needs the tensor's bytes any more: its pages of the file may leave memory.
   void release(std::string_view name);
   bool has(std::string_view name) const { return tensors_.contains(name); }
-  /// Whether both are there, with the same numbers.
+  /// Returns whether both are there, with the same numbers.
   bool same(std::string_view a, std::string_view b) const;
-  /// A tensor that changes nothing here (such as a stored copy of the rotary frequencies).
+  /// Marks a tensor that changes nothing here (such as a stored copy of the rotary frequencies).
   void ignore(std::string_view name);
-  /// All tensors whose names begin so.
+  /// Ignores all tensors whose names have this prefix.
   void ignore_all(std::string_view prefix);
-  /// A tensor of any type, and any shape but `shape` refused. parameters: what it holds of them.
+  /// Takes a tensor of any type; a shape other than `shape` is refused. parameters: how many it
+  /// counts as.
   Result<const TensorEntry*> take(std::string_view name, const std::vector<std::int64_t>& shape,
                                   std::uint64_t parameters);
-  /// A tensor's numbers as f32; of one byte, powers of two (E8M0).
+  /// Returns a tensor's numbers as f32; bytes are powers of two (E8M0).
   Result<std::vector<float>> numbers(const TensorEntry& entry);
-  /// Null where there is none.
+  /// Returns null if there is no such tensor.
   const TensorEntry* find(std::string_view name) const;
-  /// An error that names the tensor and its file.
+  /// Makes an error that names the tensor and its file.
   tl::unexpected<Error> wrong(std::string_view name, std::string_view what) const;
   struct Stored {
     const TensorEntry* entry;
     std::size_t file; ///< Index of `files`.
   };
-  std::vector<Stored> tensors() const; ///< All there are by name, valid as long as the checkpoint.
-  std::vector<std::string> files() const; ///< Their paths.
+  std::vector<Stored> tensors() const;    ///< All tensors by name, valid as long as the checkpoint.
+  std::vector<std::string> files() const; ///< Paths of the files.
 
-  /// An error that names the first tensor nobody took.
+  /// Returns an error that names the first tensor nobody took.
   Result<void> check_all_taken() const;
-  std::uint64_t parameters() const { return parameters_; } ///< Of the tensors taken.
+  std::uint64_t parameters() const { return parameters_; } ///< Parameters of the tensors taken.
 
 private:
   struct Tensor {
@@ -79,7 +80,8 @@ private:
   std::string folder_;
   std::vector<MappedFile> files_;
   std::map<std::string, Tensor, std::less<>> tensors_;
-  std::vector<std::unique_ptr<std::byte[]>> copies_; ///< Of tensors the file holds misaligned.
+  /// Copies of tensors that are misaligned in the file.
+  std::vector<std::unique_ptr<std::byte[]>> copies_;
   std::uint64_t parameters_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Stored numbers as f32.
+// Converts stored numbers to f32.
 #pragma once
 
 #include "gpu/tensor.hpp"
@@ -8,7 +8,7 @@
 
 namespace paceline::models {
 
-/// n numbers of `dtype` as f32. source: aligned to its dtype.
+/// Returns n numbers of `dtype` as f32. source: aligned to its dtype.
 std::vector<float> widen(gpu::DType dtype, const void* source, std::size_t n);
 
 } // namespace paceline::models

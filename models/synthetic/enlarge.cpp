@@ -32,7 +32,8 @@ Shape shape_of(const ModelConfig& c) {
           c.head_dim, c.ffn,    c.vocabulary, c.tied_embedding};
 }
 
-/// Random weights: either sign, 2^-7 to 2^-5 in size. Fast, and never denormal.
+/// Makes random weights: of either sign, 2^-7 to 2^-5 in size. It is fast, and never gives
+/// denormals.
 class RandomWeights {
 public:
   void fill(std::span<bf16> row) {
@@ -53,20 +54,21 @@ private:
   std::uint64_t state_ = 0x9E37'79B9'7F4A'7C15;
 };
 
-/// What surrounds the original in an enlarged matrix.
+/// What surrounds the original values in an enlarged matrix.
 struct Surroundings {
-  bool zero_columns = false; ///< Else random, in the original's rows.
-  bool zero_rows = false;    ///< Else random.
+  bool zero_columns = false; ///< The added columns of the original's rows are zero; else random.
+  bool zero_rows = false;    ///< The added rows are zero; else random.
 };
 
-/// One tensor to write. cols = 0: a vector of `rows`.
+/// A tensor to write. cols = 0: it is a vector of `rows`.
 struct Entry {
   std::string name;
   int rows = 0;
   int cols = 0;
   Surroundings around;
-  bool original = true; ///< False: an added layer's, nothing in it comes from the source.
-  float factor = 1;     ///< Vectors: a power of two.
+  /// False: the tensor is an added layer's, and nothing in it comes from the source.
+  bool original = true;
+  float factor = 1; ///< Factor of a vector: a power of two.
 
   std::size_t elements() const { return std::size_t(rows) * std::size_t(cols ? cols : 1); }
 };
@@ -75,7 +77,7 @@ std::vector<Entry> layer_entries(const Shape& s, int layer, bool original, float
   const std::string prefix = fmt::format("model.layers.{}.", layer);
   const int queries = s.heads * s.head_dim;
   const int keys = s.kv_heads * s.head_dim;
-  // What writes to the residual stream adds zero wherever the original does not.
+  // Matrices that write to the residual stream add zero wherever the original does not.
   const Surroundings silent{true, true};
   const auto matrix = [&](const char* name, int rows, int cols, Surroundings around = {}) {
     return Entry{prefix + name + ".weight", rows, cols, around, original};
@@ -105,7 +107,7 @@ std::vector<Entry> all_entries(const Shape& base, const Shape& s, float factor) 
   return entries;
 }
 
-/// The sizes of an entry's tensor in the source.
+/// Returns the rows, and in `cols` the columns, of an entry's tensor in the source.
 int original_rows(const Entry& entry, const std::vector<Entry>& sources, int& cols) {
   const auto at = std::find_if(sources.begin(), sources.end(),
                                [&](const Entry& source) { return source.name == entry.name; });
@@ -202,7 +204,7 @@ private:
   RandomWeights random_;
 };
 
-/// config.json with the new sizes, and the files that stay as they are.
+/// Writes config.json with the new sizes, and copies the files that stay as they are.
 Result<void> write_others(const fs::path& source, const fs::path& target, const Shape& s,
                           double epsilon) {
   auto config = read_json_object((source / "config.json").string());

@@ -1,12 +1,12 @@
-// A larger checkpoint that computes the same distribution, for measurements: what a model of that
-// size costs, with the acceptance rate of the small pair it was made from.
+// Makes a larger checkpoint that computes the same distribution, for measurements: it costs what a
+// model of that size costs, with the acceptance rate of the small pair that it was made from.
 //
-// Channels, heads, layers and the feed-forward's width grow; the original sits in the first of
-// each. Added channels of the residual stream stay zero (zero columns of the embedding, zero rows
-// of output projections), added heads, layers and feed-forward units add nothing to it (zero output
-// projections), and every other new weight is random. The hidden size grows by powers of four, so
-// that a norm's root is off by a power of two, which its weight takes back exactly; epsilon shrinks
-// by the same power of four.
+// Channels, heads, layers and the feed-forward's width grow; the original takes the first of each.
+// Added channels of the residual stream stay zero (zero columns of the embedding, zero rows of
+// output projections); added heads, layers and feed-forward units add nothing to it (zero output
+// projections); every other new weight is random. The hidden size grows by powers of four, so that
+// a norm's root is off by a power of two, which its weight compensates exactly; epsilon shrinks by
+// the same power of four.
 #pragma once
 
 #include "models/model.hpp"
@@ -17,7 +17,7 @@
 
 namespace paceline::models {
 
-/// The sizes of a Llama with heads in groups.
+/// The sizes of a Llama with grouped heads.
 struct Shape {
   int hidden = 0;
   int layers = 0;
@@ -28,17 +28,17 @@ struct Shape {
   int vocabulary = 0;
   bool tied = false;
 
-  std::uint64_t layer_parameters() const; ///< Of one layer's matrices.
-  std::uint64_t parameters() const;       ///< Of all matrices.
+  std::uint64_t layer_parameters() const; ///< Parameters of one layer's matrices.
+  std::uint64_t parameters() const;       ///< Parameters of all matrices.
 };
 
-/// The enlarged shape of about `parameters`, at least those of `base`: as wide as its layers
-/// allow, then as many layers as fit, then the feed-forward widened to match.
+/// Returns the enlarged shape of about `parameters`, at least those of `base`: as wide as its
+/// layers allow, then as many layers as fit, then the feed-forward widened to match.
 Result<Shape> enlarged_shape(const Shape& base, std::uint64_t parameters);
 
 /// Writes the checkpoint `source` (a folder: LlamaForCausalLM in bf16), enlarged to about
-/// `parameters`, with its tokenizer, into the folder `target`, which must exist and be empty.
-/// Needs as much room on disk as the weights take. Threads: the caller's. progress: may be empty.
+/// `parameters`, with its tokenizer, into the folder `target`, which must exist and be empty. It
+/// needs as much room on disk as the weights take. Threads: the caller's. progress: may be empty.
 Result<void> enlarge_checkpoint(const std::string& source, const std::string& target,
                                 std::uint64_t parameters, const ProgressCallback& progress);
 

@@ -21,7 +21,8 @@ constexpr const char* name_hint =
     "write scripted or "
     "scripted:vocabulary=64,memory=3,seed=1,acceptance=0.8,context=4096,ranked=1,peaked=1";
 
-/// Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators": the finalizer.
+/// Mixes bits with the finalizer of Steele, Lea and Flood 2014, "Fast splittable pseudorandom
+/// number generators".
 std::uint64_t mix(std::uint64_t x) {
   x += 0x9E3779B97F4A7C15u;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -29,7 +30,7 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// What a row is a function of: the seed and the last `memory` tokens (fewer at the start).
+/// Hashes what a row is a function of: the seed and the last `memory` tokens (fewer at the start).
 std::uint64_t hash_context(const ScriptedOptions& options, std::span<const TokenId> context) {
   const auto used = std::min(context.size(), std::size_t(options.memory));
   std::uint64_t h = mix(options.seed ^ mix(used));
@@ -38,15 +39,15 @@ std::uint64_t hash_context(const ScriptedOptions& options, std::span<const Token
   return h;
 }
 
-/// Uniform in [0, 1): one number per (context, token, purpose).
+/// Returns a number, uniform in [0, 1), for each (context, token, purpose).
 double uniform(std::uint64_t context, int token, std::uint64_t purpose) {
   return double(mix(context ^ mix(std::uint64_t(token) * 4 + purpose)) >> 11) * 0x1p-53;
 }
 
 enum Purpose : std::uint64_t { weight, order, share, gain };
 
-/// The target's row: weights spread over e^3; an eighth of the tokens (one at least, of four or
-/// more) is impossible, so that a draft can propose what the target never says.
+/// Makes the target's row: weights are spread over e^3; an eighth of the tokens (one at least, if
+/// there are four or more) is impossible, so that a draft can propose what the target never says.
 std::vector<double> target_row(const ScriptedOptions& options, std::uint64_t context) {
   const int n = options.vocabulary;
   std::vector<double> p(std::size_t(n), 0.0);
@@ -63,13 +64,13 @@ std::vector<double> target_row(const ScriptedOptions& options, std::uint64_t con
 }
 
 constexpr int ranked_vocabulary_min = 40;
-/// How often rank i of the others stands where the first token was rejected (ScriptedOptions).
+/// How often the token of rank i is drawn in place of a rejected first token (ScriptedOptions).
 constexpr std::array ranked_shares{0.28, 0.12, 0.055, 0.055, 0.025, 0.025, 0.025, 0.025};
 constexpr double first_share = 0.15;
 
-/// Rows of the `ranked` kind, target and draft alike: one token has first_share plus what the
-/// others lack, so that only it is ever rejected, and the residual is the others' shares. Tokens
-/// that are first, second, ... are told by the context.
+/// Makes rows of the `ranked` kind, for target and draft alike: one token has first_share plus what
+/// the others lack, so that only it is ever rejected, and the residual is the others' shares. The
+/// context decides which tokens are first, second, ...
 std::vector<double> ranked_row(const ScriptedOptions& options, std::uint64_t context) {
   const int n = options.vocabulary;
   const double first = first_share + (1 - options.acceptance);
@@ -87,7 +88,7 @@ std::vector<double> ranked_row(const ScriptedOptions& options, std::uint64_t con
 }
 
 /// Takes `mass` away from p, token after token in an order of the context's own: some tokens lose
-/// all they have (then p > 0, q = 0), some a part.
+/// all they have (then p > 0, q = 0), some a part. Returns which tokens lost mass.
 std::vector<bool> take_mass(std::vector<double>& p, double mass, std::uint64_t context) {
   std::vector<int> tokens(p.size());
   std::iota(tokens.begin(), tokens.end(), 0);
@@ -109,8 +110,8 @@ std::vector<bool> take_mass(std::vector<double>& p, double mass, std::uint64_t c
   return lost;
 }
 
-/// The draft's row: what `take_mass` took goes to tokens that lost nothing, the target's impossible
-/// ones among them; hence the sum of min(p, q) is exactly what p kept.
+/// Makes the draft's row: the mass that `take_mass` took goes to tokens that lost nothing, the
+/// target's impossible ones among them; hence the sum of min(p, q) is exactly what p kept.
 std::vector<double> draft_row(const ScriptedOptions& options, std::uint64_t context) {
   std::vector<double> q = target_row(options, context);
   const std::vector<double> p = q;
@@ -203,9 +204,9 @@ private:
   int vocabulary_;
 };
 
-/// What a stage hands on of a row: its token, a digest of the context that it and those before it
-/// have in their pages, and what its own row is a function of (hash_context), for a head that has
-/// no pages. All are whole numbers that a float holds.
+/// Layout of a row that a stage hands on: its token, a digest of the context that this stage and
+/// those before it have in their pages, and the hash of its own row (hash_context), for a head that
+/// has no pages. All are whole numbers that a float holds.
 constexpr int handed_token = 0;
 constexpr int handed_digest = 1;
 constexpr int handed_hash = 2;
@@ -232,7 +233,7 @@ std::uint32_t digest(std::uint32_t before, std::uint64_t context) {
 
 class ScriptedModel final : public Model {
 public:
-  /// layers: one of `all`, or the head behind them.
+  /// layers: one of `all`, or only the head behind them.
   ScriptedModel(const ScriptedOptions& options, std::shared_ptr<gpu::Device> device,
                 LayerRange layers, int all)
       : options_(options), device_(std::move(device)), layers_(layers), all_(all) {
@@ -274,7 +275,7 @@ public:
     space.pool = &pool;
   }
 
-  /// Each shard keeps the context in pages of its own, and the first reads those of all.
+  /// Each shard keeps the context in its own pages, and the first shard reads those of all.
   void forward(gpu::Operations& operations, Workspace& workspace) const override {
     auto& space = static_cast<ScriptedWorkspace&>(workspace);
     const gpu::ShardRange here = operations.shards();
@@ -305,7 +306,7 @@ private:
     for (const SequenceRows& rows : space.batch)
       for (int i = 0; i < rows.rows(); ++i) {
         const bool wanted = i >= rows.logits_from;
-        if (is_head_alone()) { // it has received none but the wanted ones
+        if (is_head_alone()) { // it has received only the wanted rows
           if (wanted)
             write_logits(space, read_hash(space.received.row(out)), out, out);
         } else if (handed_on() > 0 && !leaves_wanted()) {
@@ -334,13 +335,13 @@ private:
     write_hash(left, hash);
   }
 
-  /// Another one than the context's where shards differ in it.
+  /// Returns the context's hash, or another one if shards differ in the context.
   std::uint64_t hash_of(const ScriptedWorkspace& space, const SequenceRows& rows, int i) const {
     return hash_context(options_, context_of(*space.pool, rows, i)) +
            differing_shards(space, rows, i);
   }
 
-  /// Shards that have another context in their pages than the first.
+  /// Counts shards that have another context in their pages than the first.
   std::uint64_t differing_shards(const ScriptedWorkspace& space, const SequenceRows& rows,
                                  int i) const {
     std::uint64_t differing = 0;
@@ -367,7 +368,7 @@ private:
     return token;
   }
 
-  /// Read back from the cache, row i's token included.
+  /// Reads the context back from the cache, row i's token included.
   std::vector<TokenId> context_of(const gpu::KvPool& pool, const SequenceRows& rows, int i) const {
     const int end = rows.start + i + 1;
     std::vector<TokenId> context;
@@ -385,8 +386,8 @@ private:
           p[t] > 0 ? float(std::log(p[t])) : -std::numeric_limits<float>::infinity();
   }
 
-  /// Not 0, so that it is another model's row, where a stage before this one had another context in
-  /// its pages.
+  /// Returns 0 if all stages before this one had the same context in their pages; else a number
+  /// that makes the row another model's.
   std::uint32_t difference(const ScriptedWorkspace& space, std::uint64_t hash, int row) const {
     std::uint32_t expected = 0;
     for (int stage = 0; stage < layers_.first; ++stage)

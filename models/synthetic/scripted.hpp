@@ -11,49 +11,50 @@
 
 namespace paceline::models {
 
-/// Two scripted models with the same seed form a pair: the draft's rows overlap the target's so
-/// that 1 - TV(p, q) is `acceptance` in every context.
+/// The parameters of a scripted model. Two with the same seed form a pair: the draft's rows overlap
+/// the target's so that 1 - TV(p, q) is `acceptance` in every context.
 struct ScriptedOptions {
   int vocabulary = 64;
-  int memory = 3; ///< Tokens of context the distribution depends on (0: none).
+  int memory = 3; ///< Tokens of context that the distribution depends on (0: none).
   std::uint64_t seed = 1;
-  double acceptance = 1; ///< Target: 1. Draft: sum of min(p, q) with the target's row.
+  /// Sum of min(p, q) with the target's row, for the draft; 1 for the target.
+  double acceptance = 1;
   int context = 1 << 20;
-  /// A rejected token's place is taken by the draft's likeliest others as often as on the demo pair
-  /// at temperature 0.8: by the first 1, 2, 4, 8 with probability 0.28, 0.40, 0.51, 0.61.
+  /// The draft's likeliest other tokens replace a rejected one as often as on the demo pair at
+  /// temperature 0.8: one of the first 1, 2, 4, 8 with probability 0.28, 0.40, 0.51, 0.61.
   bool ranked = false;
-  bool peaked = false; ///< One token has 0.6 of the mass and more; a close draft finds it too.
+  bool peaked = false; ///< One token has 0.6 of the mass or more; a close draft finds it, too.
 };
-/// True for "scripted" and "scripted:...".
+/// Returns true for "scripted" and "scripted:...".
 bool is_scripted(std::string_view name);
-/// "scripted", or "scripted:vocabulary=8,memory=2,seed=7,acceptance=0.8".
+/// Reads "scripted", or "scripted:vocabulary=8,memory=2,seed=7,acceptance=0.8".
 Result<ScriptedOptions> parse_scripted(std::string_view name);
 
-/// The distribution after `context` (its last `memory` tokens): [vocabulary], sums to 1.
+/// Returns the distribution after `context` (its last `memory` tokens): [vocabulary], sums to 1.
 std::vector<double> scripted_row(const ScriptedOptions& options, std::span<const TokenId> context);
 
-/// It keeps its context in its cache pages (one id per slot), so that a wrong or stale page shows
-/// as wrong output. Runs on devices whose memory the host can read (cpu, sim).
+/// Makes a model that keeps its context in its cache pages (one id per slot), so that a wrong or
+/// stale page shows as wrong output. It runs on devices whose memory the host can read (cpu, sim).
 Result<std::shared_ptr<const Model>> make_scripted(const ScriptedOptions& options,
                                                    std::shared_ptr<gpu::Device> device);
 
-/// The same in stages, one for each device, of a layer each. Each keeps the context in pages of its
-/// own and hands on what it found there, so that a wrong or stale page of any of them shows, and
-/// rows that were taken for each other. As with a transformer's (load_transformer) those of devices
-/// elsewhere are StageElsewhere, and where the last one is, the head is one stage more.
+/// Makes the model in stages of a layer each, one for each device. Each stage keeps the context in
+/// its own pages and hands on what it found there, so that a wrong or stale page of any of them
+/// shows, and so do confused rows. As with transformers (load_transformer), stages of devices
+/// elsewhere are StageElsewhere, and if the last device is elsewhere, the head is one stage more.
 Result<std::vector<std::shared_ptr<const Model>>>
 make_scripted_stages(const ScriptedOptions& options,
                      std::span<const std::shared_ptr<gpu::Device>> devices);
 
-/// Some of `all` layers, one in fact, for a machine that has no others (LoadOptions::only).
+/// Makes some of `all` layers, in fact one, for a machine without the others (LoadOptions::only).
 Result<std::shared_ptr<const Model>> make_scripted_stage(const ScriptedOptions& options,
                                                          const LayerRange& layers, int all,
                                                          std::shared_ptr<gpu::Device> device);
 
-/// What "scripted:..." names: a model, a tokenizer and the plain chat format, but no files.
+/// Makes what "scripted:..." names: a model, a tokenizer and the plain chat format, but no files.
 Result<std::shared_ptr<const CheckpointSource>> make_scripted_source(const std::string& name);
 
-/// Its tokenizer: token 17 reads " 17".
+/// Makes its tokenizer: token 17 reads " 17".
 Result<std::shared_ptr<const text::Tokenizer>> make_scripted_tokenizer(std::string_view name);
 
 } // namespace paceline::models

@@ -1,4 +1,4 @@
-// Words for a scripted model: token 17 reads " 17".
+// A tokenizer for a scripted model: token 17 reads " 17".
 #include "models/synthetic/scripted.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ class ScriptedTokenizer final : public text::Tokenizer {
 public:
   explicit ScriptedTokenizer(int vocabulary) : vocabulary_(vocabulary) {}
 
-  /// One id per word: a number in range is that id, any other word one made of its bytes.
+  /// Gives one id per word: a number in range is that id, any other word one made of its bytes.
   std::vector<TokenId> encode(std::string_view text, bool /*add_special*/) const override {
     constexpr const char* spaces = " \t\r\n";
     std::vector<TokenId> out;

@@ -1,4 +1,4 @@
-// Python's arithmetic and slices.
+// Arithmetic and slices as in Python.
 #include "text/chat_template/interpreter.hpp"
 #include "text/chat_template/strings.hpp"
 
@@ -18,7 +18,7 @@ struct Division {
   double rest;
 };
 
-/// The rest has the divisor's sign, and the quotient is what it leaves: 1.0 // 0.1 is 9.
+/// Divides as Python: the rest has the divisor's sign, and the quotient fits that: 1.0 // 0.1 is 9.
 Division divided(double a, double b) {
   double rest = std::fmod(a, b);
   double quotient = (a - rest) / b;
@@ -67,7 +67,7 @@ std::int64_t power(std::int64_t base, std::int64_t exponent) {
   for (; exponent > 0 && (base < -1 || base > 1 || exponent < 64); --exponent)
     if (__builtin_mul_overflow(out, base, &out))
       overflow();
-  if (exponent > 0) // of 0, 1 and -1
+  if (exponent > 0) // powers of 0, 1 and -1
     return base == -1 ? (exponent % 2 ? -out : out) : base == 0 ? 0 : out;
   return out;
 }
@@ -81,7 +81,7 @@ Value whole_arithmetic(const std::string& symbol, std::int64_t a, std::int64_t b
     overflow();
   if (symbol == "+" || symbol == "-" || symbol == "*")
     return Value(out);
-  if (symbol == "/" && b != 0) // of what no double holds, too
+  if (symbol == "/" && b != 0) // also if no double holds them exactly
     return Value(double(static_cast<long double>(a) / static_cast<long double>(b)));
   if (symbol == "/" || (symbol == "**" && b < 0))
     return real_arithmetic(symbol, double(a), double(b));
@@ -89,7 +89,7 @@ Value whole_arithmetic(const std::string& symbol, std::int64_t a, std::int64_t b
     return Value(power(a, b));
   if (b == 0)
     mistake("a division by zero");
-  if (b == -1) // the one quotient that may not fit
+  if (b == -1) // its quotient is the only one that may overflow
     return whole_arithmetic("-", 0, symbol == "%" ? 0 : a);
   const std::int64_t rest = a % b != 0 && (a % b < 0) != (b < 0) ? a % b + b : a % b;
   return Value(symbol == "%" ? rest : (a - rest) / b);
@@ -184,7 +184,7 @@ Value slice(const Value& of, std::optional<std::int64_t> begin, std::optional<st
       break;
   }
   if (const ListValue* list = of.list()) {
-    const Range& range = list->range; // of a range's own
+    const Range& range = list->range; // set if the list is a range
     return Value(ListValue{std::move(chosen), list->kind,
                            Range{range.begin + first * range.step, range.begin + last * range.step,
                                  range.step * step}});

@@ -1,4 +1,4 @@
-// text.format(...)
+// Implements text.format(...).
 #include "text/chat_template/formatting.hpp"
 #include "text/tokenizer/unicode.hpp"
 

@@ -1,4 +1,4 @@
-// Which values are equal, smaller, the same, or fit to be keys.
+// Comparisons: which values are equal, smaller, the same, or fit to be keys.
 #include "text/chat_template/value.hpp"
 
 #include <algorithm>
@@ -9,8 +9,8 @@ namespace {
 
 using Kind = ListValue::Kind;
 
-/// Both as numbers. A long double holds every whole number of 64 bits and every double. Null where
-/// one is not a number.
+/// Compares two values as numbers; unordered if one is not a number. A long double holds every
+/// whole number of 64 bits and every double.
 std::partial_ordering compare_numbers(const Value& a, const Value& b) {
   const auto exact = [](const Value& x) {
     return x.real() ? static_cast<long double>(*x.real())
@@ -51,7 +51,7 @@ bool ordered_lists(const Value& a, const Value& b) {
   return (a.is_tuple() && b.is_tuple()) || (a.is_plain_list() && b.is_plain_list());
 }
 
-/// What is not there, or a number that is none, equals nothing in a list but itself.
+/// Returns whether both are one object; undefined values, numbers and texts are none.
 bool same_object(const Value& a, const Value& b) {
   return (a.list() && a.list() == b.list()) || (a.dict() && a.dict() == b.dict()) ||
          (a.callable() && a.callable() == b.callable()) || (a.space() && a.space() == b.space()) ||
@@ -59,7 +59,7 @@ bool same_object(const Value& a, const Value& b) {
          (a.counter() && a.counter() == b.counter());
 }
 
-/// Functions are made anew at each mention.
+/// Returns whether both are one function, though functions are made anew at each mention.
 bool same_function(const Value& a, const Value& b) {
   const Callable* x = a.callable();
   const Callable* y = b.callable();

@@ -14,7 +14,7 @@ namespace {
 
 namespace json = boost::json;
 
-/// Itself, and all that is in it.
+/// Counts a value and all that is in it.
 std::size_t count(const json::value& value) {
   std::size_t sum = 1;
   if (const auto* items = value.if_array())
@@ -54,7 +54,7 @@ tl::unexpected<Error> too_much(const std::string& name, const std::string& what,
   return fail(ErrorCode::invalid_argument, fmt::format("{} {}", name, what), std::move(hint));
 }
 
-/// Texts may be long; of anything else a byte of JSON takes many of memory.
+/// Parses JSON. Texts may be long; any other value takes many bytes of memory for a byte of JSON.
 Result<json::value> parse(const std::string& name, const std::string& text) {
   const bool is_text = text.starts_with('"');
   if (!is_text && text.size() > limits::template_value_bytes_max)
@@ -72,7 +72,7 @@ Result<json::value> parse(const std::string& name, const std::string& text) {
   return value;
 }
 
-/// As a dict has it: the last of one name, where the first stood.
+/// Sets a member as a dict does: the last of one name counts, at the place of the first.
 void put(Members& members, std::string name, Value value) {
   const auto known = std::find_if(members.begin(), members.end(),
                                   [&](const auto& member) { return member.first == name; });

@@ -1,4 +1,4 @@
-// What a template is given from outside, as its values: messages, and variables.
+// Makes a template's values of what comes from outside: messages, and variables.
 #pragma once
 
 #include "paceline/chat.hpp"
@@ -12,16 +12,16 @@
 
 namespace paceline::text::jinja {
 
-/// Reads one conversation. JSON means what it means to Python; what exceeds the limits is an error
-/// that names it.
+/// Reads one conversation. JSON means what it means to Python; a value that exceeds the limits is
+/// an error that names it.
 class ConversationReader {
 public:
   Result<Members> variables(const TemplateVariables& variables);
-  /// A list of dicts: role, content, and each message's further fields.
+  /// Returns a list of dicts: role, content, and each message's further fields.
   Result<Value> messages(std::span<const ChatMessage> messages);
 
 private:
-  /// name: for errors.
+  /// name: used in errors.
   Result<Value> value(const std::string& name, const std::string& json);
   Result<Value> message(const ChatMessage& message, std::size_t index);
 

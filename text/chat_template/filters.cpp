@@ -1,4 +1,4 @@
-// `subject | name(...)`
+// Implements `subject | name(...)`.
 #include "text/chat_template/filters.hpp"
 
 #include <algorithm>

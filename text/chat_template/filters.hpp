@@ -1,4 +1,4 @@
-// The tables of filters, and what several of them need.
+// The tables of filters, and code that several of them use.
 #pragma once
 
 #include "text/chat_template/interpreter.hpp"
@@ -15,7 +15,7 @@ extern const std::span<const Filter> text_filters;   ///< text_filters.cpp
 extern const std::span<const Filter> item_filters;   ///< item_filters.cpp
 extern const std::span<const Filter> number_filters; ///< number_filters.cpp
 
-/// What Python's str(value) is.
+/// Returns what Python's str(value) gives.
 inline std::string text_of(Interpreter& at, const Value& value) {
   return to_text(value, at.budget());
 }

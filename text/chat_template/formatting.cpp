@@ -38,7 +38,7 @@ bool is_one_of(char c, std::string_view those) {
 
 namespace {
 
-/// Groups of digits, from the right, of a number that begins with digits.
+/// Groups the digits at the beginning of a number, from the right.
 std::string grouped(const std::string& number, char by, std::size_t size) {
   if (by == '\0')
     return number;
@@ -53,7 +53,7 @@ std::string grouped(const std::string& number, char by, std::size_t size) {
   return out + number.substr(whole);
 }
 
-/// A sign, what stands before the digits, and the digits.
+/// Puts together a sign, what stands before the digits, and the digits.
 std::string number_of(bool negative, const std::string& prefix, const std::string& digits,
                       const Spec& spec, Budget& budget) {
   const std::string sign = negative ? "-" : spec.sign == '-' ? "" : std::string(1, spec.sign);
@@ -64,7 +64,8 @@ std::string number_of(bool negative, const std::string& prefix, const std::strin
   return sign + prefix + aligned(digits, '>', spec.width - before, spec.fill, budget);
 }
 
-/// Without a type, as repr with at most that many digits, and at least one behind the point.
+/// Writes a number without a type: as repr, with at most that many digits, and at least one behind
+/// the point.
 std::string shortest(double x, std::optional<int> precision) {
   if (!precision)
     return number_text(x);

@@ -1,4 +1,4 @@
-// What templates may call by name.
+// The functions that templates may call by name.
 #include "text/chat_template/interpreter.hpp"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ Value range(Interpreter& at, Arguments& arguments) {
   return Value(ListValue{std::move(items), ListValue::Kind::range, Range{begin, end, step}});
 }
 
-/// What dict(...) makes: of a dict or of pairs, and of names.
+/// Makes the entries of dict(...): those of a dict or of pairs, and those given by name.
 Entries entries_of(Interpreter& at, Arguments& arguments) {
   Entries out;
   if (const auto from = arguments.has_rest() ? arguments.take("") : std::nullopt) {

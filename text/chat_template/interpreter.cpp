@@ -98,7 +98,7 @@ Value Interpreter::make_iterator(Pull next, const char* type) {
   auto& made = own<Iterator>(0);
   made.type = type;
   made.next = [this, next = std::move(next)] {
-    const Descent descent(depth_); // iterators over iterators
+    const Descent descent(depth_); // iterators may be nested
     budget_.spend();
     return next();
   };
@@ -166,7 +166,7 @@ Value Interpreter::evaluate_name(const Expression& e, const Scope& scope) {
 Value Interpreter::evaluate_sign(const Expression& e, const Scope& scope) {
   const Value of = part(e, 0, scope);
   if (of.real() && e.text == "-")
-    return Value(-*of.real()); // of zero, too
+    return Value(-*of.real()); // so that zero changes its sign, too
   return arithmetic(e.text, Value(std::int64_t(0)), of, budget_);
 }
 
@@ -201,7 +201,7 @@ bool sliceable(const Value& of) {
          (of.list() && of.list()->kind == ListValue::Kind::range);
 }
 
-/// Whether Jinja knows the value before anything is rendered.
+/// Returns whether Jinja knows the value before anything is rendered.
 bool is_constant(const Expression& e) {
   return e.kind != Expression::Kind::name && e.kind != Expression::Kind::call &&
          std::all_of(e.parts.begin(), e.parts.end(),
@@ -225,7 +225,7 @@ Value Interpreter::evaluate_slice(const Expression& e, const Scope& scope) {
   if (fits)
     return slice(of, begin, end, step.value_or(1), budget_);
   const std::string what = fmt::format("a value of type {} has no such slice", type_name(of));
-  if (!is_constant(e)) // of constants Jinja makes what is not there, of others an error
+  if (!is_constant(e)) // Jinja makes an undefined value of constants, and an error of other values
     mistake(what);
   return Value(Undefined{what});
 }

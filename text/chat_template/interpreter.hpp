@@ -1,4 +1,4 @@
-// Follows a template.
+// The interpreter of templates.
 #pragma once
 
 #include "text/chat_template/syntax.hpp"
@@ -15,24 +15,24 @@
 
 namespace paceline::text::jinja {
 
-/// What a function, filter or test was called with.
+/// The arguments of a call of a function, filter or test.
 class Arguments {
 public:
   explicit Arguments(std::string of, List positional = {}, Members named = {})
       : of_(std::move(of)), positional_(std::move(positional)), named_(std::move(named)) {}
 
-  /// The next one by position, else the one with this name, if any.
+  /// Takes the next one by position, else the one with this name, if any.
   std::optional<Value> take(std::string_view name);
   Value require(std::string_view name);
-  /// The next one as a whole number, `other` when there is none.
+  /// Takes the next one as a whole number, or `other` if there is none.
   std::int64_t integer(std::string_view name, std::int64_t other);
   bool boolean(std::string_view name, bool other);
-  /// All that are left by position.
+  /// Takes all positional ones that are left.
   List take_rest();
   std::optional<Value> take_named(std::string_view name);
   bool has_rest() const { return next_ < positional_.size(); }
   Members take_named() { return std::exchange(named_, {}); }
-  /// A mistake when any was not taken.
+  /// Fails if any argument was not taken.
   void finish() const;
 
 private:
@@ -42,7 +42,7 @@ private:
   std::size_t next_ = 0;
 };
 
-/// Names and what they are, within the names around them.
+/// The values of names, within an outer scope.
 class Scope : public std::enable_shared_from_this<Scope> {
 public:
   explicit Scope(const Scope* around) : around_(around ? around->shared_from_this() : nullptr) {}
@@ -55,28 +55,29 @@ private:
 };
 using ScopeRef = std::shared_ptr<Scope>;
 
-/// Gives a value's items, one a call.
+/// Gives a value's items, one per call.
 using Pull = std::function<std::optional<Value>()>;
 
-/// `loop` within a for.
+/// The `loop` within a for.
 struct LoopValue : Object {
   Pull source;
-  std::optional<std::size_t> size; ///< Of the source, where it is known without looking.
-  std::deque<Value> ahead;         ///< Taken from the source before their turn.
+  std::optional<std::size_t> size; ///< Size of the source, if it is known without looking.
+  std::deque<Value> ahead;         ///< Items taken from the source before their turn.
   std::optional<Value> previous;
   std::optional<Value> current;
-  std::optional<Value> changed; ///< What loop.changed was asked about last.
-  std::size_t turns = 0;        ///< Begun.
+  std::optional<Value> changed; ///< The last argument of loop.changed.
+  std::size_t turns = 0;        ///< Turns begun.
   std::int64_t depth = 1;
   const Statement* statement = nullptr;
-  const Scope* around = nullptr; ///< Of a recursive loop.
+  const Scope* around = nullptr; ///< Scope around a recursive loop.
 
   bool next(); ///< Goes on to the next item, if there is one.
   bool peek();
   std::size_t length();
 };
 
-/// Counts how deep a template is followed: blocks, expressions, macros and what is made lazily.
+/// Counts how deep a template is nested where it is followed: blocks, expressions, macros and lazy
+/// items.
 class Descent {
 public:
   explicit Descent(int& depth);
@@ -88,20 +89,20 @@ private:
   int& depth_;
 };
 
-/// For one rendering. Throws Failure.
+/// Renders a template, once. Throws Failure.
 class Interpreter {
 public:
   explicit Interpreter(const std::tm& now) : now_(now) {}
 
   std::string run(const Template& followed, Members&& globals);
-  int line() const { return line_; } ///< That was followed last.
+  int line() const { return line_; } ///< The line followed last.
 
-  // What functions, filters and tests need.
+  // Functions, filters and tests use these.
   Budget& budget() { return budget_; }
   const std::tm& now() const { return now_; }
   Value make_namespace(Members&& members);
   Value make_counter(Counter::Kind kind, List items);
-  /// Items that are made when somebody asks for them.
+  /// Makes an iterator, whose items are made when they are asked for.
   Value make_iterator(Pull next, const char* type = "generator");
   Value call(const Value& callee, Arguments arguments);
 
@@ -124,7 +125,7 @@ private:
   std::string printed(const Body& body, Scope& scope);
   void print(std::string_view text);
   void assign(const Target& target, const Value& value, Scope& scope);
-  void keep(const Scope& scope); ///< Until the end, for who looks into it later.
+  void keep(const Scope& scope); ///< Keeps a scope to the end, for macros that look into it later.
   Value make_macro(const Statement& macro, const Scope& scope);
   Value call_macro(const Callable& callable, Arguments arguments);
   Value call_loop(LoopValue& loop, Arguments arguments);
@@ -151,48 +152,50 @@ private:
   Budget budget_;
   const Template* template_ = nullptr;
   ScopeRef globals_ = std::make_shared<Scope>(nullptr);
-  std::vector<std::shared_ptr<const Scope>> kept_; ///< Which macros look into.
+  std::vector<std::shared_ptr<const Scope>> kept_; ///< Scopes that macros look into.
   std::deque<std::unique_ptr<Object>> objects_;
   std::string out_;
   int line_ = 1;
   int depth_ = 0;
 };
 
-/// iteration.cpp: what iterating over a value gives: a list's items, a dict's keys, a text's
-/// characters.
+/// These are in iteration.cpp. Iterating over a value gives a list's items, a dict's keys, or a
+/// text's characters.
 Pull iterate(const Value& value, Budget& budget);
 List items_of(const Value& value, Budget& budget);
-/// Whether `item` is in a list, a dict's keys or a text.
+/// Returns whether `item` is in a list, a dict's keys or a text.
 bool contains(const Value& container, const Value& item, Budget& budget);
 
-/// arithmetic.cpp
+/// These are in arithmetic.cpp.
 Value arithmetic(const std::string& symbol, const Value& a, const Value& b, Budget& budget);
 Value slice(const Value& of, std::optional<std::int64_t> begin, std::optional<std::int64_t> end,
             std::int64_t step, Budget& budget);
 
-/// members.cpp: `of.name` and `of[index]`; undefined when there is none.
+/// These are in members.cpp: `of.name` and `of[index]`; undefined if there is no such member.
 Value member(const Value& of, const std::string& name, Budget& budget);
 Value item(const Value& of, const Value& index, Budget& budget);
-/// What Python would find as an attribute; of what is not there, a mistake.
+/// Returns what Python would find as an attribute; fails on undefined values.
 std::optional<Value> attribute(const Value& of, const std::string& name);
 
-/// functions.cpp: what a name means that no scope knows; and calls of these, and of methods.
+/// These are in functions.cpp: the value of a name that no scope knows; and calls of functions and
+/// of methods.
 std::optional<Value> global_function(std::string_view name);
 Value call_function(Interpreter& at, const std::string& name, Arguments& arguments);
-/// methods.cpp
+/// These are in methods.cpp.
 bool is_method(const Value& self, std::string_view name);
 Value call_method(Interpreter& at, const Value& self, const std::string& name,
                   Arguments& arguments);
 
-/// percent_format.cpp and brace_format.cpp: `text % values`, and text.format(...).
+/// These are in percent_format.cpp and brace_format.cpp: `text % values`, and text.format(...).
 Value percent_format(const std::string& format, const Value& values, Budget& budget);
 Value brace_format(const std::string& format, const List& positional, const Members& named,
                    Budget& budget);
 
-/// filters.cpp and tests.cpp
+/// These are in filters.cpp and tests.cpp.
 Value apply_filter(Interpreter& at, const std::string& name, const Value& subject,
                    Arguments& arguments);
-bool is_filter(std::string_view name); ///< Of Jinja's, whether it is known here or not.
+/// True for all of Jinja's, even those that are not implemented here.
+bool is_filter(std::string_view name);
 bool apply_test(Interpreter& at, const std::string& name, const Value& subject,
                 Arguments& arguments);
 bool is_test(std::string_view name);

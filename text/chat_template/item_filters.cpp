@@ -1,4 +1,4 @@
-// Filters over what has items.
+// Filters over values that have items.
 #include "text/chat_template/filters.hpp"
 #include "text/chat_template/strings.hpp"
 
@@ -9,7 +9,7 @@
 namespace paceline::text::jinja {
 namespace {
 
-/// The steps of "a.0.b", as map and its like take it.
+/// Splits "a.0.b" into its steps, as map and similar filters do.
 List path_of(const Value& path) {
   if (path.none())
     return {};
@@ -26,7 +26,7 @@ List path_of(const Value& path) {
   return out;
 }
 
-/// What lies behind each step, `other` in place of what is not there unless that is none.
+/// Follows a path. `other`, unless it is none, replaces what is undefined after a step.
 Value follow_path(Interpreter& at, Value value, const List& path, const Value& other) {
   for (const Value& step : path) {
     value = item(value, step, at.budget());
@@ -36,7 +36,7 @@ Value follow_path(Interpreter& at, Value value, const List& path, const Value& o
   return value;
 }
 
-/// What values are compared by: a member's value, letters' case being nothing unless `exact`.
+/// The key by which values are compared: a member's value, without regard to case unless `exact`.
 struct Key {
   List path;
   bool exact = false;
@@ -94,7 +94,7 @@ Value list(Interpreter& at, const Value& subject, Arguments&) {
   return Value::list(items_of(subject, at.budget()));
 }
 
-/// What was given, one item after the other, when they are asked for.
+/// Returns an iterator over the items.
 Value lazily(Interpreter& at, List items, const char* type) {
   return at.make_iterator(iterate(Value::list(std::move(items)), at.budget()), type);
 }
@@ -110,7 +110,7 @@ Value items(Interpreter& at, const Value& subject, Arguments&) {
   return lazily(at, std::move(pairs), "generator");
 }
 
-/// Nothing comes of what is none, empty or not there.
+/// Implements map, which gives nothing for none, an empty value or an undefined one.
 Value map(Interpreter& at, const Value& subject, Arguments& with) {
   const List positional = with.take_rest();
   Members named = with.take_named();
@@ -139,7 +139,7 @@ Value map(Interpreter& at, const Value& subject, Arguments& with) {
   });
 }
 
-/// Items of which a test says `wanted`; of a member of theirs when `by_attribute`.
+/// Gives the items for which a test, of the item or `by_attribute` of a member, is `wanted`.
 template <bool wanted, bool by_attribute>
 Value chosen(Interpreter& at, const Value& subject, Arguments& with) {
   List positional = with.take_rest();
@@ -194,7 +194,7 @@ Value unique(Interpreter& at, const Value& subject, Arguments& with) {
       });
 }
 
-/// By `keys`, in order of their importance.
+/// Sorts items by `keys`, in order of their importance.
 void sort_by(Interpreter& at, List& items, const std::vector<Key>& keys, bool backwards) {
   std::vector<std::pair<Value, Value>> keyed;
   for (Value& each : items) {
@@ -273,7 +273,7 @@ Value sum(Interpreter& at, const Value& subject, Arguments& with) {
   return out;
 }
 
-/// Of items that share a member's value, in the values' order.
+/// Groups the items that share a member's value, in the values' order.
 Value grouped(Interpreter& at, const Value& subject, Arguments& with) {
   Key key;
   key.path = path_of(with.require("attribute"));
@@ -329,7 +329,7 @@ Value slices(Interpreter& at, const Value& subject, Arguments& with) {
   List out;
   auto next = items.begin();
   for (std::int64_t i = 0; i < count; ++i) {
-    at.budget().spend(16); // a list, which may be empty
+    at.budget().spend(16); // each turn makes a list, which may be empty
     const bool longer = i < size % count;
     const auto end = next + size / count + (longer ? 1 : 0);
     List slice(next, end);

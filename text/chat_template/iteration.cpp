@@ -1,4 +1,4 @@
-// What iterating over values gives.
+// Iteration over values.
 #include "text/chat_template/interpreter.hpp"
 #include "text/chat_template/strings.hpp"
 #include "text/tokenizer/unicode.hpp"
@@ -13,7 +13,7 @@ namespace {
   mistake(fmt::format("{} is of type {}", what, type_name(value)));
 }
 
-/// Items by number, until there are no more.
+/// Gives the items number 0, 1, ... up to `size`.
 template <class At>
 Pull counted(std::size_t size, Budget& budget, At at) {
   return [size, &budget, at = std::move(at), i = std::size_t(0)]() mutable -> std::optional<Value> {

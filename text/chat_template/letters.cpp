@@ -1,4 +1,4 @@
-// Letters: their cases, and what kinds of characters there are.
+// Letters: their cases, and the classes of characters.
 #include "text/chat_template/strings.hpp"
 #include "text/tokenizer/unicode.hpp"
 
@@ -18,7 +18,7 @@ bool has_case(char32_t point) {
   return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LT;
 }
 
-/// The characters that a character is where case does not matter.
+/// Returns the characters that stand for a character if case does not matter.
 std::u32string folded(char32_t point) {
   std::array<utf8proc_int32_t, 8> out{};
   int last = 0;
@@ -28,8 +28,8 @@ std::u32string folded(char32_t point) {
 }
 
 using Simple = utf8proc_int32_t (*)(utf8proc_int32_t);
-/// A letter whose capital is several letters has what it folds to as these; the rest of them stay
-/// small in a title.
+/// Appends a capital. If a letter's capital is several letters, these are the capitals of what it
+/// folds to; in a title all but the first stay small.
 void append_capital(char32_t point, Simple first, Simple rest, std::string& out) {
   const auto category = utf8proc_category(utf8proc_int32_t(point));
   const auto simple = char32_t(first(utf8proc_int32_t(point)));
@@ -45,7 +45,7 @@ utf8proc_int32_t unchanged(utf8proc_int32_t point) {
   return point;
 }
 
-/// A letter, and where it stands: within a word, and before what.
+/// The surroundings of a letter: whether it is first or within a word, and the text behind it.
 struct Place {
   bool first = false;
   bool in_word = false;
@@ -54,15 +54,15 @@ struct Place {
 
 void append_small(char32_t point, const Place& at, std::string& out) {
   const bool goes_on = !at.rest.empty() && has_case(first_character(at.rest).point);
-  if (point == 0x130) // the one letter whose small one is two
+  if (point == 0x130) // the only letter whose small form is two characters
     out += "i\u0307";
-  else if (point == 0x3A3 && at.in_word && !goes_on) // a sigma at a word's end
+  else if (point == 0x3A3 && at.in_word && !goes_on) // a sigma at the end of a word
     append_character(0x3C2, out);
   else
     append_character(char32_t(utf8proc_tolower(utf8proc_int32_t(point))), out);
 }
 
-/// Every character through `append`, which sees where it stands.
+/// Maps every character by `append`, which also gets its surroundings.
 template <class Append>
 std::string mapped(std::string_view text, Append append) {
   std::string out;

@@ -27,7 +27,7 @@ int hex_value(char c) {
   return low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
 }
 
-/// One kind of line end, and no line end at the end of the source.
+/// Makes all line ends "\n", and drops one at the end of the source.
 std::string with_plain_lines(std::string_view source) {
   std::string out;
   out.reserve(source.size());
@@ -67,7 +67,7 @@ private:
   }
   void add(Token::Kind kind, std::string text) { out_.push_back({kind, std::move(text), line_}); }
 
-  /// Text up to a tag, and the tag.
+  /// Reads text up to a tag, and the tag.
   void read_part() {
     std::size_t begin = at_;
     do {
@@ -91,8 +91,9 @@ private:
     return c != '\0' && those.find(c) != those.npos;
   }
 
-  /// The text from here to `end`, where a tag begins with `sign`: "-" takes white space away before
-  /// it, "+" leaves it; else a `block` on a line of its own goes without its indentation.
+  /// Adds the text from here to `end`, where a tag begins with `sign`. "-" removes white space
+  /// before the tag, "+" keeps it; else the indentation of a `block` on a line of its own is
+  /// removed.
   void add_text(std::size_t end, char sign, bool block) {
     std::string_view text = std::string_view(source_).substr(at_, end - at_);
     if (sign == '-') {
@@ -107,7 +108,7 @@ private:
     advance(end - at_);
   }
 
-  /// Behind a tag's "-", "+" or nothing, and its end.
+  /// Ends a tag, whose end may have a sign ("-", "+"), and skips white space behind it.
   void end_tag(std::size_t bytes, char sign, bool block) {
     advance(bytes);
     at_line_start_ = false;
@@ -129,7 +130,8 @@ private:
     end_tag(2, sign, true);
   }
 
-  /// {% raw %} ... {% endraw %}: text as it is. Behind its begin only "-" takes anything away.
+  /// Reads {% raw %} ... {% endraw %}: text as it is. Behind the first tag only "-" removes white
+  /// space.
   bool read_raw() {
     const std::string_view tag = strip(rest(), Side::left);
     const std::string_view behind = tag.starts_with("raw") ? strip(tag.substr(3), Side::left) : "";
@@ -175,7 +177,7 @@ private:
     }
   }
 
-  /// open: brackets that wait for their ends.
+  /// open: the brackets that have not been closed.
   void read_token(std::string& open) {
     const char c = look();
     if (starts_name(c) ||
@@ -221,7 +223,7 @@ private:
     advance(size);
   }
 
-  /// Digits of a base, single underscores between them, from `size` on.
+  /// Passes over digits, and single underscores between them, from `size` on.
   void pass_digits(std::size_t& size, std::string_view digits, bool any_first = false) const {
     const auto is = [&](std::size_t i) {
       return is_one_of(char(is_digit(look(i)) ? look(i) : look(i) | 0x20), digits);
@@ -235,7 +237,7 @@ private:
   void read_number() {
     constexpr std::string_view decimal = "0123456789";
     const bool member = !out_.empty() && out_.back().kind == Token::Kind::symbol &&
-                        out_.back().text == "."; // as in loop.0.1
+                        out_.back().text == "."; // like the 0 in loop.0.1
     std::size_t size = 0;
     pass_digits(size, decimal);
     const std::size_t whole = size;
@@ -257,7 +259,8 @@ private:
     add(real ? Token::Kind::real : Token::Kind::integer, std::move(text));
     advance(size);
   }
-  /// Of the number here: 0x1F, 0o17, 0b1, 12, or zeros; a digit behind a zero begins another.
+  /// Returns the size of the number here: 0x1F, 0o17, 0b1, 12, or zeros; a digit behind a zero
+  /// begins a new one.
   std::size_t integer_size(std::size_t decimal) const {
     if (look() != '0')
       return decimal;
@@ -289,7 +292,7 @@ private:
     add(Token::Kind::string, std::move(text));
   }
 
-  /// As in Python's source.
+  /// Reads an escape as in Python's source.
   void read_escape(std::string& text) {
     const char c = look(1);
     constexpr std::string_view names = "abfnrtv\\'\"";
@@ -300,7 +303,7 @@ private:
       text += meanings[known];
       return advance(2);
     }
-    if (c == '\n') // a line that goes on
+    if (c == '\n') // the line goes on
       return advance(2);
     if (digits > 0)
       return read_hex_escape(digits, text);

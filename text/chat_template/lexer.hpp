@@ -1,4 +1,4 @@
-// A template's source as tokens.
+// Splits a template's source into tokens.
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@ namespace paceline::text::jinja {
 
 struct Token {
   enum class Kind {
-    text,        ///< Outside of tags, white space around them already settled.
+    text,        ///< Text outside of tags, from which white space around tags was removed.
     begin_block, ///< {%
     end_block,   ///< %}
     begin_print, ///< {{
     end_print,   ///< }}
     name,
-    string, ///< `text` is what it stands for.
+    string, ///< `text` is the string's value.
     integer,
     real,
     symbol,
@@ -26,8 +26,8 @@ struct Token {
   int line = 1;
 };
 
-/// White space as with trim_blocks and lstrip_blocks, which is what `transformers` sets. Comments
-/// are gone. Throws Failure.
+/// Returns a template's tokens. White space is treated as with trim_blocks and lstrip_blocks, which
+/// `transformers` sets. Comments are dropped. Throws Failure.
 std::vector<Token> tokens_of(std::string_view source);
 
 } // namespace paceline::text::jinja

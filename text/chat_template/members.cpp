@@ -1,4 +1,4 @@
-// `of.name` and `of[index]`.
+// Implements `of.name` and `of[index]`.
 #include "text/chat_template/interpreter.hpp"
 #include "text/chat_template/strings.hpp"
 
@@ -48,7 +48,7 @@ Value counter_member(const Counter& counter, const Value& self, const std::strin
   return is_method(self, name) ? Value(Callable{name, self}) : absent(self, name);
 }
 
-/// A member of a tuple whose items have names.
+/// Returns a member of a tuple whose items have names.
 std::optional<Value> named_item(const ListValue& list, std::string_view name) {
   const auto at = std::find(list.names.begin(), list.names.end(), name);
   if (at == list.names.end())
@@ -77,12 +77,12 @@ std::optional<Value> macro_member(const Statement& macro, const std::string& nam
   return Value::tuple(std::move(names));
 }
 
-/// What is found by key or position, if anything.
+/// Returns what is found by key or position, if anything.
 std::optional<Value> found(const Value& of, const Value& index, Budget& budget) {
   if (const DictValue* dict = of.dict()) {
     const ListValue* key = index.list();
     if (index.dict() || (key && key->kind != ListValue::Kind::tuple))
-      return {}; // as what cannot be a key
+      return {}; // these cannot be keys
     const Value* value = dict->find(index, budget);
     return value ? std::optional(*value) : std::nullopt;
   }
@@ -114,7 +114,7 @@ void check_defined(const Value& of) {
 std::optional<Value> attribute(const Value& of, const std::string& name) {
   check_defined(of);
   if (name.starts_with('_'))
-    return {}; // which the sandbox hides
+    return {}; // the sandbox hides these
   if (LoopValue* loop = of.loop())
     return loop_member(*loop, of, name);
   if (const Counter* counter = of.counter())

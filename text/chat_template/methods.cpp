@@ -1,4 +1,4 @@
-// Methods of lists, dicts, loops and cyclers. Those that change a value are not there, as in the
+// Methods of lists, dicts, loops and cyclers. There are none that change a value, as in the
 // reference's sandbox.
 #include "text/chat_template/methods.hpp"
 

@@ -1,4 +1,4 @@
-// The tables of methods.
+// The table of texts' methods.
 #pragma once
 
 #include "text/chat_template/interpreter.hpp"

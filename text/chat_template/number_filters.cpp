@@ -12,7 +12,7 @@
 namespace paceline::text::jinja {
 namespace {
 
-/// The digits of a number with underscores between them, without these; none if one stands apart.
+/// Removes the underscores between a number's digits; none if one is not between two.
 std::optional<std::string> plain_digits(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -34,7 +34,7 @@ int base_of_prefix(std::string_view digits) {
   return letter == 'x' ? 16 : letter == 'o' ? 8 : letter == 'b' ? 2 : 0;
 }
 
-/// As Python's int(text, base).
+/// Parses as Python's int(text, base).
 std::optional<std::int64_t> parsed_integer(std::string_view text, std::int64_t base) {
   if (base != 0 && (base < 2 || base > 36))
     return {};
@@ -62,7 +62,7 @@ std::optional<std::int64_t> parsed_integer(std::string_view text, std::int64_t b
   return number;
 }
 
-/// As Python's float(text).
+/// Parses as Python's float(text).
 std::optional<double> parsed_real(std::string_view text) {
   const auto digits = plain_digits(strip(text, Side::both));
   if (!digits)
@@ -127,7 +127,7 @@ Value absolute(Interpreter& at, const Value& subject, Arguments&) {
   return arithmetic(less(subject, zero, at.budget()) ? "-" : "+", zero, subject, at.budget());
 }
 
-/// Halves go to the even neighbour.
+/// Rounds to a multiple of 10^zeros; halves go to the even neighbour.
 std::int64_t rounded(std::int64_t x, std::int64_t zeros) {
   if (zeros > 18)
     return 0;

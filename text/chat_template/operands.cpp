@@ -1,4 +1,4 @@
-// What operators stand between: names, constants, calls, members, filters and tests.
+// The operands of operators: names, constants, calls, members, filters and tests.
 #include "text/chat_template/parser.hpp"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ ExpressionRef ExpressionParser::primary() {
   }
   case Token::Kind::string: {
     std::string text;
-    while (in_.is(Token::Kind::string)) // neighbours are one
+    while (in_.is(Token::Kind::string)) // adjacent strings are joined
       text += in_.take().text;
     return constant(Value(std::move(text)));
   }
@@ -151,7 +151,7 @@ ExpressionRef ExpressionParser::filters(ExpressionRef subject, bool opened) {
   return subject;
 }
 
-/// An index, or a slice, whose parts[0] is left to the caller.
+/// Reads an index, or a slice, whose parts[0] the caller sets.
 ExpressionRef ExpressionParser::subscripted() {
   const auto ends = [&] { return in_.is_symbol(":") || in_.is_symbol("]") || in_.is_symbol(","); };
   auto out = make(Kind::slice);
@@ -239,14 +239,14 @@ ExpressionRef ExpressionParser::call(ExpressionRef callee) {
   return out;
 }
 
-/// `name=value`
+/// Reads `name=value`.
 void ExpressionParser::keyword(Expression& call) {
   std::string name = in_.take().text;
   in_.take();
   const auto same = [&](const auto& argument) { return argument.first == name; };
   if (std::any_of(call.named.begin(), call.named.end(), same))
     mistake(fmt::format("the argument '{}' is given twice", name), in_.line());
-  add_part(call, expression()); // for the depth
+  add_part(call, expression()); // this updates the depth
   call.named.emplace_back(std::move(name), std::move(call.parts.back()));
   call.parts.pop_back();
 }
@@ -258,7 +258,7 @@ void ExpressionParser::arguments(Expression& call) {
       mistake("a call's arguments are in no valid order", in_.line());
   };
   const auto rest = [&] {
-    add_part(call, expression()); // for the depth
+    add_part(call, expression()); // this updates the depth
     ExpressionRef out = std::move(call.parts.back());
     call.parts.pop_back();
     return out;

@@ -22,8 +22,8 @@ public:
   }
 
 private:
-  /// Statements up to a tag with one of these names, of which only {% is taken. opened: the line
-  /// where the block begins.
+  /// Reads statements up to a tag with one of these names, of which it takes only {%. opened: the
+  /// line where the block begins.
   Body until(std::initializer_list<std::string_view> ends, int opened = 0) {
     const Nesting nesting(depth_, in_.line());
     Body body;
@@ -82,14 +82,14 @@ private:
     unknown();
   }
   void end_tag() { in_.expect(Token::Kind::end_block, "'%}'"); }
-  /// The end of a tag that a body follows, which may have a colon as in Python.
+  /// Takes the end of a tag that a body follows; there may be a colon before it, as in Python.
   void begin_body() {
     in_.take_symbol(":");
     end_tag();
   }
 
-  /// Names of filters and tests that do not exist are found now, but for those directly in an if:
-  /// a template may ask first whether they do.
+  /// Refuses names of filters and tests that do not exist, except directly in an if: a template may
+  /// first ask whether they exist.
   ExpressionRef checked(ExpressionRef e) const {
     check_names(*e, within_choice_);
     return e;
@@ -167,7 +167,8 @@ private:
     return out;
   }
 
-  /// Names with commas between them, each perhaps several in parentheses, or a namespace's member.
+  /// Reads names with commas between them, each of which may be several in parentheses, or a
+  /// namespace's member.
   Target target(bool members) {
     Target first = in_.is_symbol(")") ? Target{{}, {}, true, {}} : target_part(members);
     if (!in_.is_symbol(","))
@@ -218,7 +219,7 @@ private:
     return out;
   }
 
-  /// Filters of a subject that is found under a name that no template can use.
+  /// Reads filters whose subject has a name that no template can use.
   ExpressionRef filters() {
     auto subject = std::make_unique<Expression>();
     subject->kind = Expression::Kind::name;
@@ -228,7 +229,7 @@ private:
     return out;
   }
 
-  /// loops: that break and continue within it may mean.
+  /// loops: the number of loops around it that break and continue in the body can mean.
   Body body_to(std::string_view end, int line, int loops = 0) {
     const int loops_outside = std::exchange(loops_, loops);
     const bool around = std::exchange(within_choice_, false);
@@ -262,7 +263,7 @@ private:
     in_.expect_symbol(")");
     within_choice_ = around;
   }
-  /// The body of a macro, and which of the special names it mentions.
+  /// Reads the body of a macro, and notes which of the special names it mentions.
   void macro_body(Statement& of, std::string_view end) {
     auto mentioned = std::exchange(expressions_.mentioned(), {});
     of.body = whole_body(end, of.line);
@@ -357,7 +358,7 @@ private:
     return out;
   }
 
-  /// What reads another template: there is none.
+  /// Reads a statement that needs another template, which does not exist.
   Statement absent() {
     Statement out = make(Kind::absent);
     out.text = in_.take().text;
@@ -377,8 +378,8 @@ private:
   ExpressionParser expressions_{in_};
   std::set<std::string, std::less<>> blocks_;
   int depth_ = 0;
-  int loops_ = 0;        ///< That break and continue may mean.
-  int loops_around_ = 0; ///< All.
+  int loops_ = 0;        ///< Loops that break and continue can mean.
+  int loops_around_ = 0; ///< All loops around this place.
   bool within_choice_ = false;
 };
 

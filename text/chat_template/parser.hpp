@@ -1,4 +1,4 @@
-// From tokens to a tree.
+// Parses tokens into a tree.
 #pragma once
 
 #include "text/chat_template/lexer.hpp"
@@ -13,7 +13,7 @@
 
 namespace paceline::text::jinja {
 
-/// The tokens of a template, read from the front. What is not as it must be is a Failure.
+/// The tokens of a template, read from the front. Throws Failure if a token is not as it must be.
 class TokenReader {
 public:
   explicit TokenReader(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
@@ -50,25 +50,25 @@ private:
   int& depth_;
 };
 
-/// Adds a part. Deep trees are refused: following one is recursive.
+/// Adds a part. Refuses deep trees, since following them is recursive.
 void add_part(Expression& to, ExpressionRef part);
 
-/// In the order in which they bind, as Jinja has it.
+/// The rules are in the order in which operators bind in Jinja.
 class ExpressionParser {
 public:
   explicit ExpressionParser(TokenReader& in) : in_(in) {}
 
-  ExpressionRef expression();   ///< With `x if y else z`.
-  ExpressionRef choice();       ///< Without.
+  ExpressionRef expression();   ///< An expression, which may be `x if y else z`.
+  ExpressionRef choice();       ///< An expression without that.
   ExpressionRef tuple();        ///< An expression, or several with commas between them.
-  ExpressionRef choice_tuple(); ///< The same of choices.
-  /// Further filters of a subject: `| name(...) | ...`; opened: the first lacks its bar.
+  ExpressionRef choice_tuple(); ///< The same, of choices.
+  /// Reads further filters of a subject: `| name(...) | ...`; opened: the first one has no bar.
   ExpressionRef filters(ExpressionRef subject, bool opened = false);
-  /// A call's arguments in parentheses.
+  /// Reads a call's arguments in parentheses.
   void arguments(Expression& call);
   ExpressionRef primary();
   ExpressionRef postfix(ExpressionRef subject);
-  /// Names that were read as variables since this was emptied.
+  /// Returns the names that were read as variables since this set was emptied.
   std::set<std::string, std::less<>>& mentioned() { return mentioned_; }
 
 private:
@@ -107,7 +107,7 @@ private:
   std::set<std::string, std::less<>> mentioned_;
 };
 
-/// Throws Failure.
+/// Parses a template. Throws Failure.
 Template parse_template(std::string name, std::string_view source);
 
 } // namespace paceline::text::jinja

@@ -1,4 +1,4 @@
-// `text % values`
+// Implements `text % values`.
 #include "text/chat_template/formatting.hpp"
 
 #include <algorithm>
@@ -123,7 +123,7 @@ private:
       mistake("a number is too large");
     return real ? std::int64_t(*real) : as_integer(value, "what a format shows");
   }
-  /// Here a precision is a least number of digits.
+  /// Writes a whole number, for which a precision is a least number of digits.
   std::string padded_integer(std::int64_t x, Spec spec) {
     if (spec.precision && *spec.precision > 0)
       unsupported("a precision of a whole number");

@@ -1,4 +1,4 @@
-// Statements: what is printed, loops, macros and blocks.
+// Follows statements: prints, loops, macros and blocks.
 #include "text/chat_template/interpreter.hpp"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ std::size_t LoopValue::length() {
 
 namespace {
 
-/// A template's blocks, wherever they stand in it.
+/// Finds a template's blocks, at any depth.
 void find_blocks(const Body& body, std::vector<const Statement*>& out) {
   for (const Statement& statement : body) {
     if (statement.kind == Statement::Kind::block)
@@ -114,7 +114,7 @@ Interpreter::Flow Interpreter::follow_with(const Statement& s, const Scope& scop
   return follow(s.body, *inner);
 }
 
-/// The items of a value for which the loop's condition holds, each looked at in its turn.
+/// Gives the items of a value for which the loop's condition holds, each tested in its turn.
 Pull Interpreter::loop_items(const Statement& s, const Value& of, const Scope& scope) {
   Pull all = iterate(of, budget_);
   if (!s.condition)
@@ -169,14 +169,14 @@ Value Interpreter::call_loop(LoopValue& loop, Arguments arguments) {
   return Value(std::exchange(out_, std::move(around)));
 }
 
-/// What a body prints, through filters if there are any: assigned, or printed.
+/// Takes what a body prints, through filters if there are any, and assigns or prints it.
 Interpreter::Flow Interpreter::follow_captured(const Statement& s, Scope& scope) {
   const ScopeRef inner = within(scope);
   std::string around = std::exchange(out_, {});
   const Flow flow = follow(s.body, *inner);
   Value value(std::exchange(out_, std::move(around)));
   if (flow != Flow::on)
-    return flow; // and what was printed is lost
+    return flow; // what was printed is lost
   if (s.value) {
     inner->set("", std::move(value)); // the filters' subject
     value = evaluate(*s.value, *inner);

@@ -21,7 +21,8 @@ bool holds(std::string_view those, char32_t point) {
   return false;
 }
 
-/// Words between runs of white space; the rest of the text behind the last split.
+/// Splits a text at runs of white space; the last part is the rest of the text behind the last
+/// split.
 std::vector<std::string_view> split_words(std::string_view text, std::int64_t splits) {
   std::vector<std::string_view> out;
   for (text = strip(text, Side::left); !text.empty(); text = strip(text, Side::left)) {
@@ -82,12 +83,12 @@ void append_quoted(char32_t point, char quote, std::string& out) {
     out += fmt::format("\\U{:08x}", unsigned(point));
 }
 
-/// A UTF-16 unit as JSON escapes it.
+/// Appends a UTF-16 unit as JSON escapes it.
 void append_unit(char32_t unit, std::string& out) {
   out += fmt::format("\\u{:04x}", unsigned(unit));
 }
 
-/// The same for a character; the bytes it had.
+/// Appends a character in the same way; returns the bytes that it had.
 std::size_t append_utf16(const Character& c, std::string& out) {
   if (c.point < 0x10000) {
     append_unit(c.point, out);
@@ -204,7 +205,7 @@ std::string aligned(std::string text, char how, std::int64_t width, std::string_
   if (missing > limits::template_width_max)
     mistake(fmt::format("a text is wider than {} characters", limits::template_width_max));
   budget.spend_text(text.size() + std::size_t(missing) * filling.size());
-  // Python's center gives an odd blank to the left of what is odd in a width that is odd.
+  // Python's center puts the odd blank to the left if the width is odd, too.
   const auto left = std::size_t(how == '<'   ? 0
                                 : how == '^' ? missing / 2
                                 : how == 'c' ? missing / 2 + (missing & width & 1)
@@ -279,13 +280,13 @@ std::string number_text(double x) {
   char buffer[32] = {};
   const auto* end =
       std::to_chars(buffer, buffer + sizeof buffer, x, std::chars_format::scientific).ptr;
-  const std::string_view text(buffer, std::size_t(end - buffer)); // "-1.25e-07"
+  const std::string_view text(buffer, std::size_t(end - buffer)); // such as "-1.25e-07"
   const std::size_t e = text.find('e');
   int exponent = 0;
   std::from_chars(buffer + e + (text[e + 1] == '+' ? 2 : 1), end, exponent);
   if (exponent < -4 || exponent >= 16)
     return std::string(text);
-  const int digits = int(e) - (text[0] == '-'); // with the point, if there is one
+  const int digits = int(e) - (text[0] == '-'); // counts the point, if there is one
   const int places = std::max(digits - 2, 0) - exponent;
   std::string fixed = fmt::format("{:.{}f}", x, std::max(places, 0));
   return fixed.find('.') == fixed.npos ? fixed + ".0" : fixed;

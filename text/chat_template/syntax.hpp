@@ -1,4 +1,4 @@
-// A template as a tree.
+// The syntax tree of a template.
 #pragma once
 
 #include "text/chat_template/value.hpp"
@@ -22,12 +22,12 @@ struct Expression {
     dict,     ///< key, value, key, value ...
     member,   ///< parts[0].text
     item,     ///< parts[0][parts[1]]
-    slice, ///< parts[0][parts[1] : parts[2] : parts[3]], of which those after the first may be null
-    call,  ///< parts[0](parts[1] ..., named)
-    filter,      ///< parts[0] | text(parts[1] ..., named)
-    test,        ///< parts[0] is text(parts[1] ..., named)
-    negation,    ///< not parts[0]
-    sign,        ///< text ("+", "-") parts[0]
+    slice,    ///< parts[0][parts[1] : parts[2] : parts[3]], of which all but the first may be null
+    call,     ///< parts[0](parts[1] ..., named)
+    filter,   ///< parts[0] | text(parts[1] ..., named)
+    test,     ///< parts[0] is text(parts[1] ..., named)
+    negation, ///< not parts[0]
+    sign,     ///< text ("+", "-") parts[0]
     arithmetic,  ///< parts[0] text parts[1]
     comparison,  ///< parts[0] words[0] parts[1] words[1] parts[2] ...
     all,         ///< parts[0] and parts[1] ...
@@ -37,18 +37,18 @@ struct Expression {
   };
   Kind kind = Kind::constant;
   int line = 1;
-  int depth = 1; ///< Of the tree below.
+  int depth = 1; ///< Depth of the tree from here on.
   std::string text;
   Value value;
   std::vector<ExpressionRef> parts;
   std::vector<std::pair<std::string, ExpressionRef>> named;
-  ExpressionRef rest;       ///< Of a call: *rest, or null.
-  ExpressionRef named_rest; ///< Of a call: **named_rest, or null.
+  ExpressionRef rest;       ///< The *rest of a call, or null.
+  ExpressionRef named_rest; ///< The **named_rest of a call, or null.
   std::vector<std::string> words;
 };
 
-/// What is assigned to: a name, a namespace's member, or several targets, which share a list's
-/// items.
+/// The target of an assignment: a name, a namespace's member, or several targets, which share a
+/// list's items.
 struct Target {
   std::string name;
   std::string member;
@@ -62,7 +62,7 @@ struct Statement {
   enum class Kind {
     text,    ///< text
     print,   ///< value
-    choice,  ///< the first of `branches` whose condition holds
+    choice,  ///< The first of `branches` whose condition holds
     loop,    ///< for target in value if condition: body, else otherwise; `flag`: recursive
     set,     ///< target = value
     capture, ///< target = what body prints, filtered by `value` if there is one
@@ -72,7 +72,7 @@ struct Statement {
     with,    ///< body, where the targets of `with` have their values
     scoped,  ///< body, in a scope of its own
     block,   ///< body, named text, which sees outer names if `flag`
-    absent,  ///< what needs other files: text
+    absent,  ///< A statement that needs other files: text
     leave,   ///< break
     next,    ///< continue
   };
@@ -85,8 +85,8 @@ struct Statement {
   ExpressionRef condition;
   Target target;
   std::vector<Branch> branches;
-  std::vector<std::pair<std::string, ExpressionRef>> parameters; ///< With defaults, or null.
-  std::vector<std::string> catches; ///< Of a macro: "varargs", "kwargs", "caller", if it uses them.
+  std::vector<std::pair<std::string, ExpressionRef>> parameters; ///< Names with defaults, or null.
+  std::vector<std::string> catches; ///< "varargs", "kwargs", "caller", if a macro uses them.
   std::vector<std::pair<Target, ExpressionRef>> with;
   bool flag = false;
   Body body;
@@ -94,11 +94,11 @@ struct Statement {
 };
 
 struct Statement::Branch {
-  ExpressionRef condition; ///< Null: else.
+  ExpressionRef condition; ///< Null: this is the else.
   Body body;
 };
 
-/// A template that was read.
+/// A template that was parsed.
 struct Template {
   std::string name;
   Body body;

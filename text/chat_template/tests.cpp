@@ -1,4 +1,4 @@
-// `subject is name(...)`
+// Implements `subject is name(...)`.
 #include "text/chat_template/interpreter.hpp"
 #include "text/chat_template/strings.hpp"
 
@@ -14,7 +14,7 @@ bool whole(const Value& value) {
   return value.integer() != nullptr;
 }
 
-/// What is left of a division, which for a text formats it.
+/// Returns whether `value % by` is `rest`; for a text, % formats.
 bool leaves(Interpreter& at, const Value& value, const Value& by, std::int64_t rest) {
   return equal(arithmetic("%", value, by, at.budget()), Value(rest), at.budget());
 }

@@ -1,4 +1,4 @@
-// Values as texts: what `{{ value }}` shows, and JSON.
+// Conversion of values to texts: what `{{ value }}` shows, and JSON.
 #include "text/chat_template/interpreter.hpp"
 #include "text/chat_template/strings.hpp"
 
@@ -19,7 +19,7 @@ std::string constant_text(const Value& value) {
   return value.none() ? "None" : std::string();
 }
 
-/// As Python's repr.
+/// Writes what Python's repr gives.
 class Writer {
 public:
   explicit Writer(Budget& budget) : budget_(budget) {}
@@ -94,7 +94,7 @@ private:
     const Namespace* space = value.space();
     if (!space)
       unsupported(fmt::format("showing a {}", type_name(value)));
-    const Descent descent(depth_); // one may hold itself
+    const Descent descent(depth_); // a namespace may hold itself
     put("<Namespace ");
     write_entries(space->members, [this](const std::string& key) { put(quoted(key)); });
     put(">");

@@ -8,7 +8,7 @@
 namespace paceline::text::jinja {
 namespace {
 
-/// A text made of another, which stays markup.
+/// Makes a text from another; the result is markup if that was.
 Value like(const Value& subject, std::string text) {
   return subject.is_markup() ? Value::markup(std::move(text)) : Value(std::move(text));
 }
@@ -21,7 +21,7 @@ Value trim(Interpreter& at, const Value& subject, Arguments& with) {
   return like(subject, std::string(strip(text, Side::both, as_text(*those, "what is trimmed"))));
 }
 
-/// A width, or the text itself.
+/// Returns the padding of a given width, or the text that is given in place of one.
 std::string padding(Interpreter& at, const Value& width, const char* what) {
   if (width.text())
     return *width.text();
@@ -57,7 +57,7 @@ Value mapped(Interpreter& at, const Value& subject, Arguments&) {
   return like(subject, map(text_of(at, subject)));
 }
 
-/// Unlike the method of that name, an apostrophe is part of a word.
+/// Makes a title. Unlike in the method of that name, an apostrophe is part of a word.
 Value title_filter(Interpreter& at, const Value& subject, Arguments&) {
   std::string out;
   bool begins = true;
@@ -135,7 +135,7 @@ Value center(Interpreter& at, const Value& subject, Arguments& with) {
   return like(subject, aligned(text_of(at, subject), 'c', width, " ", at.budget()));
 }
 
-/// A text that is too long loses its end, and the word that would be cut unless `killwords`.
+/// Cuts a text that is too long, and drops a word that would be cut unless `killwords`.
 Value truncate(Interpreter& at, const Value& subject, Arguments& with) {
   const std::int64_t longest = with.integer("length", 255);
   const bool cuts_words = with.boolean("killwords", false);

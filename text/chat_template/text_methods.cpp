@@ -57,8 +57,8 @@ Value lines(Interpreter&, const Value& self, Arguments& arguments) {
   return texts(parts);
 }
 
-/// The part of a text that `start` and `end` leave, and how many characters come before it; none
-/// where it begins behind the text's end.
+/// The part of a text from `start` to `end`, and how many characters come before it; part_of
+/// returns none if it would begin behind its end.
 struct Part {
   std::string_view text;
   std::int64_t before = 0;
@@ -84,7 +84,7 @@ std::optional<Part> part_of(std::string_view text, Arguments& arguments) {
   return Part{text.substr(first, bytes(end) - first), begin};
 }
 
-/// One text, or a tuple of which one will do.
+/// Tests a text, or a tuple of which one text is enough.
 template <class Test>
 Value has_affix(const Value& self, Arguments& arguments, Test test) {
   const Value affix = arguments.require("affix");
@@ -117,7 +117,7 @@ Value replace_parts(Interpreter& at, const Value& self, Arguments& arguments) {
                         as_text(to, "what replaces"), arguments.integer("", -1), at.budget()));
 }
 
-/// Where a text is found, in characters; -1: nowhere.
+/// Returns the place where a text is found, in characters; -1: it is not found.
 template <bool from_right>
 std::int64_t found(const Value& self, Arguments& arguments) {
   const Value what = arguments.require("sub");
@@ -219,7 +219,7 @@ Value justified(Interpreter& at, const Value& self, Arguments& arguments) {
 
 Value zero_filled(Interpreter& at, const Value& self, Arguments& arguments) {
   const std::int64_t width = as_integer(arguments.require("width"), "a width");
-  const bool blank = text_of(self).starts_with(' '); // which is no sign here
+  const bool blank = text_of(self).starts_with(' '); // a blank is not a sign here
   return Value(aligned(text_of(self), blank ? '>' : '=', width, "0", at.budget()));
 }
 

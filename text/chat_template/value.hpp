@@ -1,4 +1,4 @@
-// Values of a template: Python's, as far as templates see them.
+// The values of a template: Python's, as far as templates see them.
 #pragma once
 
 #include "text/chat_template/failure.hpp"
@@ -18,19 +18,19 @@ namespace paceline::text::jinja {
 class Value;
 struct Statement;
 
-/// What a name or a member is that is not there.
+/// The value of a name or a member that does not exist.
 struct Undefined {
   std::string what; ///< "'name' is undefined", for messages.
 };
 struct None {};
 using List = std::vector<Value>;
-using Members = std::vector<std::pair<std::string, Value>>; ///< By name.
-using Entries = std::vector<std::pair<Value, Value>>;       ///< Of a dict.
+using Members = std::vector<std::pair<std::string, Value>>; ///< Values by name.
+using Entries = std::vector<std::pair<Value, Value>>;       ///< Entries of a dict.
 struct ListValue;
 struct DictValue;
 struct Callable;
-/// What changes while a template is followed. The interpreter owns these, so that cycles are no
-/// leaks.
+/// An object that changes while a template is followed. The interpreter owns these, so that cycles
+/// do not leak.
 struct Object {
   virtual ~Object() = default;
 };
@@ -40,7 +40,7 @@ struct Iterator;
 struct Counter;
 class Scope;
 
-/// Immutable and cheap to copy.
+/// A value. Immutable and cheap to copy.
 class Value {
 public:
   Value() : data_(Undefined{}) {}
@@ -62,13 +62,13 @@ public:
   static Value tuple(List items);
   static Value dict(Members members);
   static Value dict_of(Entries entries);
-  /// A text whose special characters of HTML are taken to be meant (Python's Markup).
+  /// Makes a text in which HTML's special characters are meant as such (Python's Markup).
   static Value markup(std::string text);
   static Value count(std::size_t n) { return Value(std::int64_t(n)); }
 
   bool undefined() const { return std::holds_alternative<Undefined>(data_); }
   bool none() const { return std::holds_alternative<None>(data_); }
-  /// Null when it is something else.
+  /// These return null if the value is something else.
   const std::string* text() const { return pointer<const std::string>(); }
   const ListValue* list() const { return pointer<const ListValue>(); }
   const DictValue* dict() const { return pointer<const DictValue>(); }
@@ -78,7 +78,7 @@ public:
   Iterator* iterator() const { return object<Iterator>(); }
   Counter* counter() const { return object<Counter>(); }
   bool is_markup() const { return markup_; }
-  /// Of Python's kind, such as list or tuple.
+  /// These tell tuples and lists from Python's other sequences.
   bool is_tuple() const;
   bool is_plain_list() const;
   const Undefined* missing() const { return std::get_if<Undefined>(&data_); }
@@ -106,28 +106,28 @@ private:
   bool markup_ = false;
 };
 
-/// What Python's range was made of.
+/// The arguments of Python's range.
 struct Range {
   std::int64_t begin = 0;
   std::int64_t end = 0;
   std::int64_t step = 1;
 };
 
-/// A list, or what else Python makes of items that stand there.
+/// A list, or another of Python's sequences.
 struct ListValue {
   enum class Kind { list, tuple, range, keys, values, items };
   List items;
   Kind kind = Kind::list;
   Range range{};
-  std::vector<std::string> names{}; ///< Of a tuple's items, where they have some.
-  int depth = 1;                    ///< How deep lists and dicts are nested.
+  std::vector<std::string> names{}; ///< Names of a tuple's items, if they have some.
+  int depth = 1;                    ///< Depth to which lists and dicts are nested.
 };
 
-/// In order of insertion.
+/// A dict, in order of insertion.
 struct DictValue {
   Entries entries;
   int depth = 1;
-  /// A key that cannot be one is a mistake.
+  /// Fails if the value cannot be a key.
   const Value* find(const Value& key, Budget& budget) const;
   const Value* find(std::string_view key) const;
 };
@@ -138,7 +138,7 @@ struct Namespace : Object {
   void set(std::string_view name, Value value);
 };
 
-/// What gives its items once, when they are asked for: what `map` and its like make.
+/// Gives its items once, when they are asked for: the result of `map` and similar filters.
 struct Iterator : Object {
   std::function<std::optional<Value>()> next;
   const char* type = "generator";
@@ -148,50 +148,50 @@ struct Iterator : Object {
 struct Counter : Object {
   enum class Kind { cycler, joiner };
   Kind kind = Kind::cycler;
-  List items; ///< Of a joiner the text between.
+  List items; ///< Items of a cycler; the text that a joiner puts between.
   std::size_t at = 0;
 };
 
-/// A macro, a function of the language's, or a method and what it is of.
+/// A macro, a function of the language, or a method with its object.
 struct Callable {
   std::string name;
-  Value self;                       ///< Undefined: no method.
-  const Statement* macro = nullptr; ///< Null: none.
-  const Scope* scope = nullptr;     ///< Where the macro was met.
+  Value self;                       ///< Object of a method; undefined: it is not a method.
+  const Statement* macro = nullptr; ///< Null: it is not a macro.
+  const Scope* scope = nullptr;     ///< Scope in which the macro was defined.
 };
 
-const char* type_name(const Value& value); ///< As Python calls it.
+const char* type_name(const Value& value); ///< Python's name of the type.
 bool truth(const Value& value);
-/// As Python converts it for output.
+/// Converts a value as Python does for output.
 std::string to_text(const Value& value, Budget& budget);
-/// What Python's json.dumps is told.
+/// The arguments of Python's json.dumps.
 struct JsonStyle {
-  std::optional<std::string> indent; ///< Of each level; none: all is one line.
+  std::optional<std::string> indent; ///< Indentation of each level; none: all is one line.
   std::string between_items = ", ";
   std::string behind_key = ": ";
   bool ascii = false; ///< Escapes what is not ASCII.
   bool sorted = false;
 };
 std::string to_json(const Value& value, const JsonStyle& style, Budget& budget);
-/// compare.cpp
+/// These are in compare.cpp.
 bool equal(const Value& a, const Value& b, Budget& budget);
-/// a < b; texts, numbers and lists have an order.
+/// Returns a < b; texts, numbers and lists have an order.
 bool less(const Value& a, const Value& b, Budget& budget);
-/// Python's `is`: one and the same. Numbers are the same when type and value are.
+/// Implements Python's `is`: both are one object. Numbers are the same if type and value are.
 bool same(const Value& a, const Value& b);
-/// A mistake for what cannot be a dict's key.
+/// Fails if the value cannot be a dict's key.
 void check_key(const Value& value);
-/// Sets what the key says, where it stands or at the end.
+/// Sets the value of a key, in its place or at the end.
 void set_entry(Entries& entries, const Value& key, Value value, Budget& budget);
 
-/// Whether Python would iterate over it.
+/// Returns whether Python would iterate over it.
 bool iterable(const Value& value);
-/// What `length` counts.
+/// Returns what `length` counts.
 std::size_t length(const Value& value);
 double as_real(const Value& number);
-/// A whole number (also of a boolean), or a mistake that names `what` should have been one.
+/// Returns a whole number (also of a boolean), or fails: `what` should have been one.
 std::int64_t as_integer(const Value& value, const char* what);
-/// The text that a value is, or a mistake.
+/// Returns the text that a value is, or fails.
 const std::string& as_text(const Value& value, const char* what);
 
 } // namespace paceline::text::jinja

@@ -16,7 +16,7 @@ AddedTokens::AddedTokens(const std::vector<Token>& tokens) {
   trie_ = Trie(std::move(entries));
 }
 
-/// done: where the text that is still to be encoded begins.
+/// Finds the next token. done: where the text begins that is still to be encoded.
 std::optional<AddedTokens::Match> AddedTokens::find(std::string_view text, std::size_t from,
                                                     std::size_t done) const {
   for (std::size_t at = from; at < text.size(); ++at) {

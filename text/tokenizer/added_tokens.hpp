@@ -1,4 +1,4 @@
-// Tokens that are matched in the text itself, before the model looks at it.
+// Tokens that are matched in the text itself, before the model sees it.
 #pragma once
 
 #include "paceline/request.hpp"
@@ -13,20 +13,20 @@
 
 namespace paceline::text {
 
-/// Finds the leftmost, longest of a set of strings. Threads: all const members from any.
+/// Finds the leftmost, longest match of a set of strings. Threads: all const members from any.
 class AddedTokens {
 public:
   struct Token {
-    std::string content; ///< As it is looked for; not empty.
+    std::string content; ///< The text that is searched for; not empty.
     TokenId id = 0;
-    bool single_word = false; ///< Not next to a word character.
-    bool lstrip = false;      ///< Takes the white space before it along,
-    bool rstrip = false;      ///< and after it.
+    bool single_word = false; ///< It matches only if no word character is next to it.
+    bool lstrip = false;      ///< The match includes white space before it.
+    bool rstrip = false;      ///< The match includes white space behind it.
   };
   AddedTokens() = default;
   explicit AddedTokens(const std::vector<Token>& tokens);
 
-  /// Calls on_token(id) for each token and on_text(begin, end) for what lies between, in order.
+  /// Calls on_token(id) for each token and on_text(begin, end) for the text between, in order.
   template <class OnText, class OnToken>
   void split(std::string_view text, OnText on_text, OnToken on_token) const {
     std::size_t done = 0;
@@ -44,9 +44,9 @@ public:
 
 private:
   struct Match {
-    std::size_t begin = 0; ///< Of the token and the white space it takes along.
+    std::size_t begin = 0; ///< Start of the token, with the white space that it includes.
     std::size_t end = 0;
-    std::size_t next = 0; ///< Where the search goes on: behind the token itself.
+    std::size_t next = 0; ///< The search goes on here, behind the token itself.
     TokenId id = 0;
   };
   std::optional<Match> find(std::string_view text, std::size_t from, std::size_t done) const;
@@ -54,7 +54,7 @@ private:
   void take_space(std::string_view text, std::size_t done, Match& match) const;
 
   Trie trie_;
-  boost::unordered_flat_map<TokenId, Token> rules_; ///< Of those with any.
+  boost::unordered_flat_map<TokenId, Token> rules_; ///< Rules of the tokens that have any.
 };
 
 } // namespace paceline::text

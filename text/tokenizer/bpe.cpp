@@ -11,14 +11,14 @@ namespace paceline::text {
 namespace json = boost::json;
 namespace {
 
-/// Up to here looking through all pairs for the lowest rank is faster than keeping a heap.
+/// Up to this length a search through all pairs for the lowest rank is faster than a heap.
 constexpr std::size_t short_word = 32;
 
 std::uint64_t candidate(std::uint32_t rank, std::int32_t at) {
   return std::uint64_t(rank) << 32 | std::uint32_t(at);
 }
 
-/// A pair as "a b" or ["a", "b"].
+/// Reads a pair: "a b" or ["a", "b"].
 std::optional<std::pair<std::string_view, std::string_view>> pair_of(const json::value& value) {
   if (value.is_string()) {
     const std::string_view text = value.get_string();
@@ -75,7 +75,7 @@ Result<void> Bpe::read_alphabet(Part& part, const Vocabulary& vocabulary) {
   return {};
 }
 
-/// What becomes of characters that the vocabulary lacks.
+/// Reads what characters become that the vocabulary lacks.
 Result<void> Bpe::read_unknown(Part& part, const Vocabulary& vocabulary) {
   const bool complete =
       byte_level && std::find(byte_tokens.begin(), byte_tokens.end(), -1) == byte_tokens.end();
@@ -136,10 +136,11 @@ void Bpe::add_merge(std::string_view left, std::string_view right, TokenId left_
     return id == unknown || std::count(fallback_tokens.begin(), fallback_tokens.end(), id) > 0;
   };
   if (joints && (is_symbol(left_id) || is_symbol(right_id)))
-    joints.reset(); // what it stands for is not how it is spelled
+    joints.reset(); // its spelling is not that of the text it stands for
 }
 
-/// Tokens of one score are of one rank: of their pairs the leftmost merges first.
+/// Makes merges of scores. Tokens of one score have one rank: of their pairs the leftmost merges
+/// first.
 void Bpe::read_scores(const json::array& scores, const Vocabulary& vocabulary) {
   std::vector<std::pair<double, TokenId>> order;
   for (std::size_t id = 0; id < scores.size(); ++id)
@@ -152,7 +153,7 @@ void Bpe::read_scores(const json::array& scores, const Vocabulary& vocabulary) {
     const std::string_view whole = vocabulary.tokens()[std::size_t(order[i].second)].piece;
     for (std::size_t at = 0; at < whole.size(); at += first_character(whole.substr(at)).size) {
       if (at == 0)
-        continue; // A merge has two parts.
+        continue; // a merge has two parts
       const auto left = vocabulary.find(whole.substr(0, at));
       const auto right = vocabulary.find(whole.substr(at));
       if (left && right)
@@ -193,7 +194,7 @@ void Bpe::encode(std::string_view word, Scratch& scratch, std::vector<TokenId>& 
 void Bpe::lay_out(std::string_view word, Scratch& scratch) const {
   auto& nodes = scratch.nodes;
   nodes.clear();
-  bool unknown_waits = false; // not yet laid out: what follows may belong to it
+  bool unknown_waits = false; // not laid out yet: what follows may belong to it
   const auto put = [&](TokenId token) { nodes.push_back({token, no_merge, 0, 0, 0}); };
   while (!word.empty()) {
     std::size_t size = 1;
@@ -214,7 +215,7 @@ void Bpe::lay_out(std::string_view word, Scratch& scratch) const {
     put(unknown);
 }
 
-/// Joins the nodes from `begin` on that merges may reach; returns where they end.
+/// Joins the nodes from `begin` on that merges may reach; returns the end of this run.
 std::size_t Bpe::link_run(Scratch& scratch, std::size_t begin) const {
   auto& nodes = scratch.nodes;
   nodes[begin].previous = -1;
@@ -232,7 +233,7 @@ std::size_t Bpe::link_run(Scratch& scratch, std::size_t begin) const {
   }
 }
 
-/// The token of the symbol that begins `word`, -1 when there is none; size: of the symbol.
+/// Returns the token of the symbol that begins `word`, -1 if there is none; size: the symbol's.
 TokenId Bpe::token_of(std::string_view word, std::size_t& size) const {
   const auto first = static_cast<unsigned char>(word[0]);
   size = 1;
@@ -244,7 +245,7 @@ TokenId Bpe::token_of(std::string_view word, std::size_t& size) const {
   return found == character_tokens.end() ? -1 : found->second;
 }
 
-/// Lays out byte tokens in place of a character, if there are all of them.
+/// Lays out byte tokens in place of a character, if all of them exist.
 bool Bpe::fall_back(std::string_view character, Scratch& scratch) const {
   const auto token = [this](char c) { return fallback_tokens[static_cast<unsigned char>(c)]; };
   if (std::any_of(character.begin(), character.end(), [&](char c) { return token(c) < 0; }))
@@ -266,7 +267,7 @@ void Bpe::find_merge(Scratch& scratch, std::int32_t at) const {
   node.merged = merge->second.token;
 }
 
-/// Joins a node with its next one, and looks at the two pairs this makes.
+/// Joins a node with its next one, and looks at the two new pairs.
 void Bpe::merge_at(Scratch& scratch, std::int32_t at) const {
   auto& nodes = scratch.nodes;
   Scratch::Node& node = nodes[std::size_t(at)];
@@ -294,7 +295,7 @@ void Bpe::merge_short(Scratch& scratch, std::size_t begin) const {
   }
 }
 
-/// A heap of (rank, place); an entry whose node has another rank by now is stale.
+/// Merges with a heap of (rank, place); an entry whose node has another rank by now is stale.
 void Bpe::merge_long(Scratch& scratch, std::size_t begin, std::size_t end) const {
   const auto& nodes = scratch.nodes;
   auto& heap = scratch.heap;

@@ -1,5 +1,5 @@
-// Byte-pair encoding of one piece of text (Sennrich et al. 2016), over bytes as GPT-2 does it, or
-// over characters as SentencePiece does it.
+// Byte-pair encoding of one piece of text (Sennrich et al. 2016), over bytes as in GPT-2, or over
+// characters as in SentencePiece.
 #pragma once
 
 #include "paceline/error.hpp"
@@ -19,35 +19,35 @@
 
 namespace paceline::text {
 
-/// Immutable once filled. Threads: `encode` from any, each with its own scratch.
+/// A BPE model. Immutable once filled. Threads: `encode` from any, each with its own scratch.
 class Bpe {
 public:
   struct Merge {
     std::uint32_t rank = 0; ///< Lower ranks merge first.
-    TokenId token = 0;      ///< What the pair becomes.
+    TokenId token = 0;      ///< The token that the pair becomes.
   };
-  /// Grows to the longest word and is reused.
+  /// Memory that grows to the longest word and is reused.
   struct Scratch {
     struct Node {
       TokenId token;
-      std::uint32_t rank; ///< Of the merge with the next node; `no_merge` if there is none.
+      std::uint32_t rank; ///< Rank of the merge with the next node; `no_merge` if there is none.
       std::int32_t previous;
       std::int32_t next;
-      TokenId merged; ///< What that merge gives.
+      TokenId merged; ///< The token that this merge gives.
     };
     std::vector<Node> nodes; ///< One per symbol of the word.
     std::vector<std::uint64_t> heap;
   };
 
   Bpe();
-  /// "model" of tokenizer.json. byte_level: the vocabulary spells bytes in GPT-2's alphabet. One
-  /// that has scores in place of merges is SentencePiece's: any two tokens that make a third merge,
-  /// and the highest score goes first.
+  /// Reads the "model" of tokenizer.json. byte_level: the vocabulary spells bytes in GPT-2's
+  /// alphabet. A vocabulary with scores and without merges is SentencePiece's: any two tokens that
+  /// make a third merge, and the highest score goes first.
   static Result<Bpe> read(Part& part, const Vocabulary& vocabulary, bool byte_level);
 
-  /// Appends the word's tokens: the pair of lowest rank merges first, the leftmost of equals;
-  /// O(n log n). What the vocabulary does not know becomes byte tokens or the unknown token, or is
-  /// left out, as the reference implementation does.
+  /// Appends the word's tokens: the pair of lowest rank merges first, the leftmost of equals; O(n
+  /// log n). What the vocabulary does not know becomes byte tokens or the unknown token, or is left
+  /// out, as in the reference implementation.
   void encode(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const;
 
   static std::uint64_t pair(TokenId left, TokenId right) {
@@ -55,17 +55,19 @@ public:
   }
 
   bool byte_level = true;
-  std::array<TokenId, 256> byte_tokens{}; ///< Of bytes, or else of ASCII characters. -1: none.
-  boost::unordered_flat_map<char32_t, TokenId> character_tokens; ///< Of the other characters.
+  /// Tokens of bytes, or else of ASCII characters. -1: none.
+  std::array<TokenId, 256> byte_tokens{};
+  /// Tokens of the other characters.
+  boost::unordered_flat_map<char32_t, TokenId> character_tokens;
   boost::unordered_flat_map<std::uint64_t, Merge> merges;
-  /// Words that are tokens as a whole, whatever the merges say (`ignore_merges`); else empty.
+  /// Words that are whole tokens, whatever the merges say (`ignore_merges`); else empty.
   boost::unordered_flat_map<std::string, TokenId, StringHash, std::equal_to<>> words;
   /// Tokens such as <0x0A>; -1: none.
   std::array<TokenId, 256> fallback_tokens{};
   TokenId unknown = -1;      ///< -1: none.
-  bool fuse_unknown = false; ///< Several in a row become one.
-  /// Pairs of symbols that stand side by side in some token: no merge reaches over another pair, so
-  /// that a long text falls into short ones there. None where that is not worth it (byte level).
+  bool fuse_unknown = false; ///< Several unknown characters in a row become one token.
+  /// Pairs of symbols that stand side by side in some token. No merge reaches over any other pair,
+  /// so a long text falls into short ones there. None if that does not pay (byte level).
   std::optional<boost::unordered_flat_set<std::uint64_t>> joints;
 
 private:

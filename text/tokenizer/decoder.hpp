@@ -1,4 +1,4 @@
-// How tokens read as text.
+// Decodes tokens to text.
 #pragma once
 
 #include "paceline/error.hpp"
@@ -13,17 +13,18 @@
 
 namespace paceline::text {
 
-/// Decodes each token by itself, so that a text can be shown as it is made; only where a text
-/// begins is there more to know. Immutable. Threads: all const members from any.
+/// Decodes each token by itself, so that a text can be shown while it is made; only at the
+/// beginning of a text more has to be known. Immutable. Threads: all const members from any.
 class Decoder {
 public:
-  /// "decoder" of tokenizer.json. path: for messages.
+  /// Reads the "decoder" of tokenizer.json. path: for messages.
   static Result<Decoder> read(const std::string& path, const boost::json::value* part);
 
-  /// The bytes of a token, maybe part of a character. first: of the text.
+  /// Returns the bytes of a token, which may be a part of a character. first: it is the first of a
+  /// text.
   std::string bytes(std::string_view piece, bool first = false) const;
 
-  /// Where a text begins, up to `count` times this character is left out.
+  /// A character that is left out, up to `count` times, at the beginning of a text.
   struct Strip {
     std::string character;
     int count = 0;
@@ -39,7 +40,7 @@ private:
   };
   struct Metaspace {
     std::string replacement;
-    bool prepended; ///< The first token loses its marks: encoding added one.
+    bool prepended; ///< The first token loses its marks, because encoding added one.
   };
   using Step = std::variant<ByteLevel, ByteFallback, Replace, Metaspace>;
 
@@ -53,8 +54,9 @@ private:
 
   std::vector<Step> steps_;
   Strip strip_;
-  bool fused_ = false;        ///< Fuse was seen: what follows is about the whole text.
-  bool may_be_bytes_ = false; ///< A token may be part of a character: no step can look at it.
+  bool fused_ = false; ///< Fuse was seen: the steps behind it concern the whole text.
+  /// A token may be a part of a character: no further step can look at it.
+  bool may_be_bytes_ = false;
 };
 
 } // namespace paceline::text

@@ -17,7 +17,7 @@ namespace paceline::text {
 namespace json = boost::json;
 namespace {
 
-// What the tokenizer.json of these models splits a text by.
+// The expressions by which the tokenizer.json of these models splits a text.
 constexpr const char* gpt2 =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 constexpr const char* digit = R"(\p{N})";
@@ -48,7 +48,7 @@ constexpr const char* deepseek3 =
     R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|)"
     R"([^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-/// Letters that have a case, as far as its makers knew them.
+/// Letters that have a case, as far as the makers of the model listed them.
 constexpr const char* deepseek_letters =
     "\\s?(?:(?![\u0560-\u0588\u10c6-\u10ff\u1c80-\u1c88\u2d00-\u2d2f\ua790-\ua7ff"
     "\uab30-\uab6f\U00010570-\U000105bf\U00016e40-\U00016e7f\U0001d400-\U0001d7ff"
@@ -57,12 +57,14 @@ constexpr const char* deepseek_marks =
     "\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+";
 constexpr const char* deepseek_characters = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+";
 
-/// How a kind of byte-level BPE cuts a text: by one expression after the other, each piece again.
+/// How a kind of byte-level BPE cuts a text: by one expression after the other, each on the pieces
+/// of the one before.
 struct Cut {
-  std::initializer_list<const char*> names; ///< Under which files know it.
+  std::initializer_list<const char*> names; ///< Names of this kind in files.
   std::initializer_list<const char*> expressions;
-  bool whole_words = false; ///< A piece that is a token is that one, whatever the merges say.
-  bool adds_begin = false;  ///< Where the file does not say.
+  /// A piece that is a token becomes that token, whatever the merges say.
+  bool whole_words = false;
+  bool adds_begin = false; ///< Whether a begin token is added if the file does not say.
 };
 
 const Cut cuts[] = {
@@ -113,9 +115,9 @@ json::object replace(std::string_view from, std::string_view to) {
   return {{"type", "Replace"}, {"pattern", {{"String", from}}}, {"content", to}};
 }
 
-constexpr std::string_view blank = "\u2581"; ///< SentencePiece's.
+constexpr std::string_view blank = "\u2581"; ///< SentencePiece's mark for a blank.
 
-/// Puts a vocabulary into the words of tokenizer.json.
+/// Translates a vocabulary into the words of tokenizer.json.
 class Translation {
 public:
   Translation(const std::string& path, const GgufVocabulary& from) : path_(path), from_(from) {}
@@ -167,7 +169,7 @@ private:
     return {};
   }
 
-  /// GPT-2's way.
+  /// Translates GPT-2's byte-level BPE.
   Result<void> translate_bytes() {
     const Cut* cut = find_cut(from_.pre);
     if (!cut)
@@ -186,14 +188,15 @@ private:
     return translate_merges();
   }
 
-  /// SentencePiece's BPE: what two pieces make is a merge, and the score its rank.
+  /// Translates SentencePiece's BPE: two pieces that make a third are a merge, and the score is its
+  /// rank.
   Result<void> translate_pieces() {
     adds_begin_ = true;
     translate_blanks(from_.add_space_prefix.value_or(true));
     return {};
   }
 
-  /// The same with merges in place of scores (Gemma 4); newlines stand by themselves.
+  /// Translates the same with merges in place of scores (Gemma 4); newlines stand by themselves.
   Result<void> translate_characters() {
     adds_begin_ = true;
     translate_blanks(from_.add_space_prefix.value_or(false));
@@ -215,7 +218,7 @@ private:
     model_["fuse_unk"] = true;
     for (std::size_t id = from_.tokens.size(); id-- > 0;)
       if (from_.type(id) == GgufVocabulary::unknown)
-        model_["unk_token"] = from_.tokens[id]; // the first of them
+        model_["unk_token"] = from_.tokens[id]; // the first of them counts
   }
 
   Result<void> translate_merges() {
@@ -229,7 +232,7 @@ private:
     return {};
   }
 
-  /// What is put around a text.
+  /// Translates the tokens that are put around a text.
   Result<void> translate_around() {
     json::array single;
     json::object tokens;
@@ -257,7 +260,7 @@ private:
     return token != "<unk>" && token != "<s>" && token != "<|endoftext|>";
   }
 
-  /// Tokens that are found in a text as they stand.
+  /// Returns the tokens that are found in a text as they are spelled.
   json::array added_tokens() const {
     json::array out;
     for (std::size_t id = 0; id < from_.tokens.size(); ++id) {
@@ -273,7 +276,7 @@ private:
     return out;
   }
 
-  /// [[piece, score] by id]; null in a score's place: no text becomes this token.
+  /// Returns [[piece, score] by id]; null in a score's place: no text becomes this token.
   json::array vocabulary() const {
     json::array out;
     out.reserve(from_.tokens.size());

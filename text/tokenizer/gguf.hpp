@@ -1,4 +1,4 @@
-// The tokenizers of GGUF files, put into the words of tokenizer.json.
+// Translates the tokenizers of GGUF files into the words of tokenizer.json.
 #pragma once
 
 #include "paceline/error.hpp"
@@ -14,29 +14,29 @@
 
 namespace paceline::text {
 
-/// What a file says below "tokenizer.ggml."; its texts point into the file.
+/// The contents of a file below "tokenizer.ggml."; the texts point into the file.
 struct GgufVocabulary {
-  /// As files number them; every other number is that of a token which no text becomes.
+  /// The numbers are those in files; any other number means that no text becomes the token.
   enum TokenType : std::int64_t { normal = 1, unknown, control, user_defined, unused, byte };
 
   std::string model; ///< "gpt2", "llama" or "gemma4".
-  std::string pre;   ///< How gpt2's texts fall into pieces; empty: the file does not say.
-  std::vector<std::string_view> tokens; ///< By id.
+  std::string pre;   ///< Way in which gpt2's texts are split; empty: the file does not say.
+  std::vector<std::string_view> tokens; ///< Texts by id.
   std::vector<float> scores;            ///< [tokens], or empty: all 0.
   std::vector<std::int64_t> types;      ///< [tokens], or empty: all normal.
   std::vector<std::string_view> merges; ///< "a b", the first ones first.
-  std::optional<std::int64_t> begin;    ///< Ids of tokens that may be put around a text,
+  std::optional<std::int64_t> begin;    ///< Ids of the tokens that may be put around a text.
   std::optional<std::int64_t> end;
-  std::optional<bool> add_begin; ///< and whether they are.
+  std::optional<bool> add_begin; ///< Whether they are put there.
   std::optional<bool> add_end;
   std::optional<bool> add_space_prefix;
-  bool strips_right = false; ///< Phi 3's special tokens take white space behind them along.
+  bool strips_right = false; ///< Phi 3's special tokens include white space behind them.
 
   TokenType type(std::size_t id) const { return id < types.size() ? TokenType(types[id]) : normal; }
 };
 
-/// path: of the file, for messages. A kind of tokenizer, or a way to cut texts, that is not known
-/// is refused by name.
+/// Makes a file's tokenizer. path: the file's, for messages. A kind of tokenizer, or a way to split
+/// texts, that is not known is refused by name.
 Result<std::shared_ptr<const Tokenizer>> make_tokenizer(const std::string& path,
                                                         const GgufVocabulary& vocabulary);
 

@@ -67,7 +67,7 @@ void Normalizer::run(const Replace& replace, Text& text) {
   std::string out;
   std::size_t done = 0;
   for_each_match(replace.pattern, old, [&](Span match) {
-    // What replaces several characters stands, for the reference, where the last of them stood.
+    // The reference places the replacement of several characters where the last of them stood.
     const std::string_view removed = match.of(old);
     if (match.begin == 0)
       text.at_start &= !replace.content.empty() && first_character(removed).size == removed.size();

@@ -1,4 +1,4 @@
-// What happens to a text before it is cut into pieces.
+// Changes a text before it is cut into pieces.
 #pragma once
 
 #include "paceline/error.hpp"
@@ -15,10 +15,10 @@
 
 namespace paceline::text {
 
-/// Immutable. Threads: `apply` from any.
+/// The normaliser of a tokenizer. Immutable. Threads: `apply` from any.
 class Normalizer {
 public:
-  /// "normalizer" of tokenizer.json. path: for messages. part: may be null.
+  /// Reads the "normalizer" of tokenizer.json. path: for messages. part: may be null.
   static Result<Normalizer> read(const std::string& path, const boost::json::value* part);
 
   void apply(Text& text) const;

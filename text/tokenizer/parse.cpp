@@ -1,4 +1,4 @@
-// How a tokenizer is made: behind its interface, which knows nothing of the parts it is made of.
+// Makes a tokenizer, in a file of its own so that the interface need not know its parts.
 #include "text/json.hpp"
 #include "text/tokenizer/pipeline.hpp"
 

@@ -12,14 +12,14 @@
 
 namespace paceline::text {
 
-/// Refers to the JSON it was made from.
+/// Refers to the JSON that it was made from.
 class Part {
 public:
-  /// path: of the file, as shown in messages. kind: such as "normalizer".
+  /// path: the file's, as shown in messages. kind: such as "normalizer".
   Part(std::string path, std::string kind, const boost::json::object& object);
 
-  /// The steps of a part in order: its own, or those of a Sequence (`list`: the key they stand
-  /// under), however nested. An absent part or null has none.
+  /// Calls `step` for the steps of a part in order: the part itself, or those of a Sequence
+  /// (`list`: the key of its steps), however nested. An absent part or null has none.
   using Step = std::function<Result<void>(Part&)>;
   static Result<void> for_each(const std::string& path, const std::string& kind,
                                const boost::json::value* part, std::string_view list,
@@ -28,18 +28,18 @@ public:
   const std::string& path() const { return path_; }
   const std::string& type() const { return type_; }
   const boost::json::object& object() const { return *object_; }
-  /// Typed access; a field of the wrong type is reported by `finish`.
+  /// Gives typed access; `finish` reports a field of the wrong type.
   JsonFields& fields() { return fields_; }
-  /// A string that must be there.
+  /// Returns a string that must be there.
   std::string text(std::string_view key);
-  /// A string of one character that must be there.
+  /// Returns a string of one character that must be there.
   std::string character(std::string_view key);
 
-  /// What was wrong with a field, if anything.
+  /// Returns what was wrong with a field, if anything.
   Result<void> finish() const;
-  /// This part, or what it asks for, is not known here.
+  /// Makes the error that this part, or something it asks for, is not known here.
   tl::unexpected<Error> refuse(std::string_view what = {}) const;
-  /// The file is damaged.
+  /// Makes the error that the file is damaged.
   tl::unexpected<Error> wrong(std::string_view what) const;
 
 private:

@@ -1,4 +1,4 @@
-// What steps of tokenizer.json look for in a text.
+// The patterns that steps of tokenizer.json search for in a text.
 #pragma once
 
 #include "paceline/error.hpp"
@@ -13,12 +13,12 @@ namespace paceline::text {
 
 class Part;
 
-/// Characters with a property, each a match of its own.
+/// A class of characters; each such character is a match of its own.
 using CharacterClass = bool (*)(char32_t);
-/// A text as it stands, an expression, or a class of characters.
+/// A literal text, an expression, or a class of characters.
 using Pattern = std::variant<std::string, Regex, CharacterClass>;
 
-/// "pattern" of a part: {"String": ...} or {"Regex": ...}.
+/// Reads the "pattern" of a part: {"String": ...} or {"Regex": ...}.
 Result<Pattern> read_pattern(Part& part);
 
 /// Calls found(Span) for each match, from left to right. text: valid UTF-8.

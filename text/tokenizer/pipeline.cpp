@@ -38,7 +38,7 @@ Result<void> Pipeline::read_model(const std::string& path, const json::object& r
   if (!value || !value->is_object())
     return fail(ErrorCode::corrupt, path + ": there is no model", damaged_tokenizer_hint);
   Part part(path, "model", value->get_object());
-  // Files of the first versions leave the type out when it is BPE.
+  // Files of the first versions have no type if it is BPE.
   const bool is_bpe = part.type() == "BPE" || !part.object().contains("type");
   if (!is_bpe && part.type() != "Unigram")
     return part.refuse();
@@ -131,7 +131,7 @@ std::vector<TokenId> Pipeline::encode_as(const Encoding& how, std::string_view t
   return std::move(run.ids);
 }
 
-/// Text between tokens that are matched in the text as it came.
+/// Encodes the text between tokens that are matched in the original text.
 void Pipeline::encode_part(std::string_view part, bool at_start, Run& run) const {
   Text text{std::string(part), at_start};
   normalizer_.apply(text);
@@ -159,7 +159,9 @@ void Pipeline::encode_plain(std::string_view text, bool at_start, Run& run) cons
       model_);
 }
 
-/// Behind each of its characters, so that no other one is left either that overlaps it.
+/// Puts the mark behind each of the token's characters, so that no overlapping token is found
+/// either.
+/// left either.
 std::string Pipeline::mark_special(std::string_view text, std::string_view mark) const {
   std::string out;
   special_.split(
@@ -195,7 +197,7 @@ std::string Pipeline::first_bytes(TokenId id, bool keep_special, Opening& openin
   return out;
 }
 
-/// As the decoder sees a known token: added ones read as they were found.
+/// Returns the text that the decoder sees for a known token: an added one reads as it was found.
 const std::string& Pipeline::spelling(TokenId id) const {
   const auto normalized = normalized_spellings_.find(id);
   return normalized != normalized_spellings_.end() ? normalized->second

@@ -1,5 +1,5 @@
-// A tokenizer as tokenizer.json describes it: normaliser, pre-tokenizer, model, post-processor and
-// decoder, and the tokens that are matched before any of them.
+// A tokenizer in the parts that tokenizer.json describes: normaliser, pre-tokenizer, model,
+// post-processor and decoder, and the tokens that are matched before any of them.
 #pragma once
 
 #include "text/tokenizer.hpp"
@@ -21,7 +21,7 @@ namespace paceline::text {
 
 class Pipeline final : public Tokenizer {
 public:
-  /// What tokenizer.json asks for and is not known here is refused by name. path: for messages.
+  /// Reads a tokenizer. A part that is not known here is refused by name. path: for messages.
   static Result<std::shared_ptr<const Tokenizer>> read(const std::string& path,
                                                        const boost::json::object& root);
 
@@ -40,7 +40,7 @@ public:
 
 private:
   using Model = std::variant<Bpe, Unigram>;
-  struct Run; ///< One text's encoding: ids so far, and memory reused from piece to piece.
+  struct Run; ///< One text's encoding: ids so far, and memory reused for each piece.
 
   Result<void> read_model(const std::string& path, const boost::json::object& root);
   Result<void> read_added_tokens(const std::string& path, const boost::json::value* list);
@@ -55,14 +55,14 @@ private:
   Decoder decoder_;
   Vocabulary vocabulary_;
   struct Added {
-    AddedTokens raw;        ///< Matched in the text as it came,
-    AddedTokens normalized; ///< and these in the normalised text.
+    AddedTokens raw;        ///< Tokens matched in the original text.
+    AddedTokens normalized; ///< Tokens matched in the normalised text.
   };
-  Added added_;         ///< All of them,
-  Added not_special_;   ///< those that are parts of any text,
-  AddedTokens special_; ///< and the others, as they are spelled.
+  Added added_;         ///< All added tokens.
+  Added not_special_;   ///< Tokens that are not special, and can be parts of any text.
+  AddedTokens special_; ///< Special tokens, as they are spelled.
   boost::unordered_flat_map<TokenId, std::string> normalized_spellings_;
-  std::vector<std::string> bytes_; ///< By id, as decoder_ gives them inside a text.
+  std::vector<std::string> bytes_; ///< Each id's bytes, as decoder_ gives them inside a text.
 };
 
 } // namespace paceline::text

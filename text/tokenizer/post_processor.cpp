@@ -13,7 +13,7 @@ const json::object* object_at(const json::object* in, std::string_view key) {
   return value ? value->if_object() : nullptr;
 }
 
-/// Ids of {"SpecialToken": {"id": NAME}}, as the part's "special_tokens" has them.
+/// Returns the ids of {"SpecialToken": {"id": NAME}}, which the part's "special_tokens" gives.
 std::optional<std::vector<TokenId>> special_ids(const Part& part, const json::object* item) {
   const json::value* name = item ? item->if_contains("id") : nullptr;
   const json::object* all = object_at(&part.object(), "special_tokens");
@@ -32,7 +32,7 @@ std::optional<std::vector<TokenId>> special_ids(const Part& part, const json::ob
   return out;
 }
 
-/// The template for one text: tokens, the text ($A), tokens.
+/// Reads the template for one text: tokens, the text ($A), tokens.
 Result<PostProcessor> read_template(Part& part) {
   const json::value* items = part.fields().find("single");
   if (!items || !items->is_array())
@@ -65,7 +65,7 @@ Result<PostProcessor> PostProcessor::read(const std::string& path, const json::v
   bool seen_template = false;
   const auto add = [&](Part& step) -> Result<void> {
     if (step.type() == "ByteLevel")
-      return {}; // is about offsets only
+      return {}; // it concerns offsets only
     if (step.type() != "TemplateProcessing")
       return step.refuse();
     if (seen_template)

@@ -1,4 +1,4 @@
-// Tokens that a checkpoint puts around every text.
+// The tokens that a checkpoint puts around every text.
 #pragma once
 
 #include "paceline/error.hpp"
@@ -12,10 +12,10 @@
 namespace paceline::text {
 
 struct PostProcessor {
-  std::vector<TokenId> before; ///< Such as a BOS,
-  std::vector<TokenId> after;  ///< or an EOS.
+  std::vector<TokenId> before; ///< Tokens before a text, such as a BOS.
+  std::vector<TokenId> after;  ///< Tokens behind a text, such as an EOS.
 
-  /// "post_processor" of tokenizer.json. path: for messages. part: may be null.
+  /// Reads the "post_processor" of tokenizer.json. path: for messages. part: may be null.
   static Result<PostProcessor> read(const std::string& path, const boost::json::value* part);
 };
 

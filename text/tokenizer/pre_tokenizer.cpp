@@ -77,7 +77,7 @@ Result<void> PreTokenizer::read_byte_level(Part& part) {
 Result<void> PreTokenizer::read_metaspace(Part& part) {
   using Prepend = Metaspace::Prepend;
   const std::string replacement = part.character("replacement");
-  // Files of older versions say only whether; later ones also where.
+  // Older files say only whether to prepend; newer ones also say where.
   const bool add = part.fields().boolean("add_prefix_space", true);
   const std::string scheme = part.fields().string("prepend_scheme", add ? "always" : "never");
   if (scheme != "always" && scheme != "first" && scheme != "never")
@@ -102,7 +102,7 @@ void PreTokenizer::apply(Pieces& pieces) const {
 
 namespace {
 
-/// Puts matches and what lies between them together as a behaviour wants.
+/// Joins matches, and what lies between them, as a behaviour wants.
 template <class Behavior>
 class Joiner {
 public:
@@ -135,7 +135,7 @@ private:
 
   Behavior behavior_;
   std::vector<Span>& out_;
-  std::size_t first_; ///< Where this text's pieces begin.
+  std::size_t first_; ///< Index of this text's first piece.
   bool last_matched_ = false;
 };
 
@@ -159,7 +159,7 @@ void PreTokenizer::run(const Split& split, Pieces& pieces) {
   std::swap(pieces.spans, out);
 }
 
-/// Writes every piece anew: change(piece, at_start, out) appends it.
+/// Rewrites every piece: change(piece, at_start, out) appends the new one.
 template <class Change>
 void PreTokenizer::rewrite(Pieces& pieces, Change change) {
   Text& text = pieces.text;

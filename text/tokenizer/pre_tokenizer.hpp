@@ -1,4 +1,4 @@
-// How a text falls into the pieces that the model encodes one by one.
+// Cuts a text into the pieces that the model encodes one by one.
 #pragma once
 
 #include "paceline/error.hpp"
@@ -14,27 +14,27 @@
 
 namespace paceline::text {
 
-/// Immutable. Threads: `apply` from any.
+/// The pre-tokenizer of a tokenizer. Immutable. Threads: `apply` from any.
 class PreTokenizer {
 public:
-  /// "pre_tokenizer" of tokenizer.json. path: for messages. part: may be null.
+  /// Reads the "pre_tokenizer" of tokenizer.json. path: for messages. part: may be null.
   static Result<PreTokenizer> read(const std::string& path, const boost::json::value* part);
 
   /// Cuts pieces.text. Reuses the memory of `pieces`.
   void apply(Pieces& pieces) const;
 
-  /// The model sees each byte as a character of its own (GPT-2's way).
+  /// Returns whether the model sees each byte as a character of its own (GPT-2's way).
   bool byte_level() const { return byte_level_; }
 
 private:
-  /// What becomes of the matches; between them lies what does not match.
+  /// What becomes of the matches; the text between them does not match.
   enum class Behavior { removed, isolated, contiguous, merged_with_previous, merged_with_next };
   struct Split {
     Pattern pattern;
     Behavior behavior;
-    bool invert = false; ///< What does not match is the match.
+    bool invert = false; ///< The text between the pattern's matches counts as the matches.
   };
-  /// ByteLevel's add_prefix_space.
+  /// ByteLevel's option add_prefix_space.
   struct PrefixSpace {};
   /// Blanks become `replacement`, and a piece begins with one.
   struct Metaspace {

@@ -26,7 +26,8 @@ std::optional<std::string> from_base64(std::string_view text) {
   return out;
 }
 
-// A unit of the trie: a label, whether a value follows, and the offset of its children; or a value.
+// A unit of the trie holds a label, whether a value follows, and the offset of its children; or it
+// is a value.
 constexpr std::uint32_t value_flag = 1u << 31;
 std::uint32_t label(std::uint32_t unit) {
   return unit & (value_flag | 0xFF);
@@ -52,7 +53,7 @@ Result<Precompiled> Precompiled::read(Part& part) {
   return out;
 }
 
-/// Size of the trie in bytes (little-endian), trie, pool.
+/// Parses a map: the size of the trie in bytes (little-endian), the trie, the pool.
 std::optional<Precompiled::Map> Precompiled::parse(std::string_view blob) {
   std::uint32_t size = 0;
   if (blob.size() < sizeof size)
@@ -70,7 +71,7 @@ std::optional<Precompiled::Map> Precompiled::parse(std::string_view blob) {
   return map;
 }
 
-/// What replaces `chunk`: the entry of the shortest beginning of it that the map has.
+/// Returns what replaces `chunk`: the entry of its shortest prefix that the map has.
 std::optional<std::string_view> Precompiled::find(const Map& map, std::string_view chunk) {
   std::uint32_t at = offset(map.units[0]);
   for (const char c : chunk) {
@@ -85,7 +86,7 @@ std::optional<std::string_view> Precompiled::find(const Map& map, std::string_vi
     if (has_value(unit)) {
       const std::uint32_t begin = map.units[at] & ~value_flag;
       if (begin >= map.pool.size() || (map.pool[begin] & 0xC0) == 0x80)
-        return {}; // not where a character begins: a damaged map
+        return {}; // no character begins there: the map is damaged
       const std::string_view rest = std::string_view(map.pool).substr(begin);
       return rest.substr(0, rest.find('\0'));
     }
@@ -94,7 +95,7 @@ std::optional<std::string_view> Precompiled::find(const Map& map, std::string_vi
 }
 
 void Precompiled::apply(Text& text) const {
-  constexpr std::size_t whole_bytes_max = 5; // of a grapheme that is looked up as a whole
+  constexpr std::size_t whole_bytes_max = 5; // bytes of the longest grapheme looked up whole
   const Map& map = *map_;
   std::string_view rest = text.characters;
   std::string out;
@@ -104,7 +105,7 @@ void Precompiled::apply(Text& text) const {
     return c < 128 && map.plain[c];
   };
   while (!rest.empty()) {
-    // Nothing joins two characters of ASCII but CR and LF.
+    // No two characters of ASCII form one grapheme, except CR and LF.
     if (is_plain(0) && rest[0] != '\r' && (rest.size() == 1 || is_plain(1))) {
       out += rest[0];
       rest.remove_prefix(1);

@@ -15,13 +15,13 @@
 
 namespace paceline::text {
 
-/// A map from short texts to what replaces them: a double-array trie (the darts-clone library's)
-/// whose values are offsets into a pool of strings that end with a zero byte. Applied as the
-/// reference implementation does: to a grapheme cluster of less than six bytes as a whole (even
-/// when only its beginning is in the map), else to each character. Immutable; copies share.
+/// A map from short texts to their replacements: a double-array trie (of the darts-clone library)
+/// whose values are offsets into a pool of strings that end with a zero byte. It is applied as in
+/// the reference implementation: to a grapheme cluster of less than six bytes as a whole (even if
+/// only its beginning is in the map), else to each character. Immutable; copies share.
 class Precompiled {
 public:
-  /// A part with "precompiled_charsmap", in base64.
+  /// Reads a part with "precompiled_charsmap", in base64.
   static Result<Precompiled> read(Part& part);
 
   void apply(Text& text) const;
@@ -30,7 +30,7 @@ private:
   struct Map {
     std::vector<std::uint32_t> units; ///< The trie.
     std::string pool;
-    std::bitset<128> plain; ///< ASCII characters that the map leaves alone.
+    std::bitset<128> plain; ///< ASCII characters that the map does not change.
   };
   static std::optional<Map> parse(std::string_view blob);
   static std::optional<std::string_view> find(const Map& map, std::string_view chunk);

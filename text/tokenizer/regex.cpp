@@ -16,11 +16,11 @@ bool is_hex(unsigned char c) {
   return std::isxdigit(c) != 0;
 }
 
-/// The expression as PCRE2 spells it, or what in it PCRE2 would read differently.
+/// Translates an expression to PCRE2's syntax, or says what in it PCRE2 would read differently.
 ///
 /// PCRE2's \s counts U+180E as a space (Unicode, since 6.3, does not), its \h is a space and not a
-/// digit, its \w leaves out marks, its scripts hold what they only share with others; it has no \u,
-/// no sets within sets, and other meanings for (?m), {,n} and {n}+.
+/// digit, its \w leaves out marks, its scripts include characters that they only share with others;
+/// it has no \u, no sets within sets, and other meanings for (?m), {,n} and {n}+.
 class Translation {
 public:
   explicit Translation(std::string_view pattern) {
@@ -28,7 +28,7 @@ public:
       pattern.remove_prefix(pattern[0] == '\\' ? escape(pattern) : plain(pattern));
   }
   const std::string& text() const { return text_; }
-  const std::string& different() const { return different_; } ///< Empty: nothing.
+  const std::string& different() const { return different_; } ///< Empty: nothing is different.
 
 private:
   std::size_t plain(std::string_view rest) {
@@ -82,7 +82,7 @@ private:
     return put(rest.substr(0, 2), std::min<std::size_t>(2, rest.size()));
   }
 
-  /// A name of more than two letters is a script's.
+  /// Translates a property; a name of more than two letters is that of a script.
   std::size_t property(std::string_view rest) {
     const auto end = rest.find('}');
     const std::size_t begin = rest.substr(2).starts_with("{^") ? 4 : 3;
@@ -95,7 +95,7 @@ private:
                end + 1);
   }
 
-  /// \uHHHH, \x{H...}, and \xHH when it is ASCII: beyond that Oniguruma means a byte.
+  /// Translates \uHHHH, \x{H...}, and \xHH if it is ASCII: above that Oniguruma means a byte.
   std::size_t code_point(std::string_view rest) {
     const bool is_u = rest[1] == 'u';
     if (!is_u && rest.substr(2).starts_with("{"))
@@ -115,7 +115,7 @@ private:
   }
 
   static constexpr const char* word = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc})";
-  /// Outside sets Oniguruma has a table for Latin-1, with its small digits and fractions.
+  /// Outside sets Oniguruma uses a table for Latin-1, with its small digits and fractions.
   static constexpr const char* latin_1_word = R"(\xB2\xB3\xB9\xBC-\xBE)";
   bool in_set_ = false;
   std::string text_;
@@ -152,7 +152,7 @@ Result<Regex> Regex::compile(const std::string& pattern, const std::string& wher
   const std::string& text = translation.text();
   int error = 0;
   PCRE2_SIZE at = 0;
-  // Oniguruma's ^ and $ are about lines.
+  // Oniguruma's ^ and $ match at line ends.
   pcre2_code* code = pcre2_compile(
       reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
       PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &at, nullptr);
@@ -163,7 +163,7 @@ Result<Regex> Regex::compile(const std::string& pattern, const std::string& wher
   pcre2_pattern_info(code, PCRE2_INFO_MATCHEMPTY, &may_be_empty);
   if (may_be_empty)
     return unusable("it matches the empty text");
-  // Without JIT (an unusual processor) matching is slower, not different.
+  // Matching without JIT (on an unusual processor) is slower, with the same result.
   pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
   Regex regex;
   regex.code_ = std::move(owner);
@@ -172,7 +172,7 @@ Result<Regex> Regex::compile(const std::string& pattern, const std::string& wher
 
 struct RegexMatcher::State {
   std::unique_ptr<pcre2_match_data, FreeMatch> match{pcre2_match_data_create(1, nullptr)};
-  // The machine's stack does until an expression needs more.
+  // The thread's stack is used until an expression needs more.
   std::unique_ptr<pcre2_match_context, FreeContext> context;
   std::unique_ptr<pcre2_jit_stack, FreeStack> stack;
 

@@ -1,5 +1,5 @@
-// Regular expressions of tokenizer.json: Oniguruma's, as far as PCRE2 can be made to read them
-// alike.
+// Regular expressions of tokenizer.json. They are Oniguruma's, as far as PCRE2 can be made to read
+// them alike.
 #pragma once
 
 #include "paceline/error.hpp"
@@ -11,17 +11,18 @@
 
 namespace paceline::text {
 
-/// Part of a text, in bytes.
+/// A part of a text, in bytes.
 struct Span {
   std::size_t begin = 0;
   std::size_t end = 0;
   std::string_view of(std::string_view text) const { return text.substr(begin, end - begin); }
 };
 
-/// Immutable. Threads: any, each with its own matcher.
+/// A compiled expression. Immutable. Threads: any, each with its own matcher.
 class Regex {
 public:
-  /// where: for messages. Refused: what would mean something else, or match the empty text.
+  /// Compiles an expression. where: for messages. Refuses one that would mean something else here,
+  /// or matches the empty text.
   static Result<Regex> compile(const std::string& pattern, const std::string& where);
 
 private:
@@ -32,20 +33,22 @@ private:
 /// The matches of an expression in one text, from left to right.
 class RegexMatcher {
 public:
-  /// Both must outlive this. text: valid UTF-8.
+  /// regex, text: must outlive this object. text: valid UTF-8.
   RegexMatcher(const Regex& regex, std::string_view text);
   RegexMatcher(const RegexMatcher&) = delete;
   RegexMatcher& operator=(const RegexMatcher&) = delete;
   ~RegexMatcher();
 
-  /// None at the end, or where the expression needs more than PCRE2's limits allow.
+  /// Returns the next match; none at the end, or if the expression needs more than PCRE2's limits
+  /// allow.
   std::optional<Span> next();
 
 private:
-  struct State; ///< What PCRE2 needs for matching.
+  struct State; ///< PCRE2's memory for matching.
   const void* code_;
   std::string_view text_;
-  std::optional<std::string> older_; ///< What is matched in the text's place, byte for byte.
+  /// The text that is matched in place of the original, with each character of the same size.
+  std::optional<std::string> older_;
   std::size_t from_ = 0;
   std::unique_ptr<State> state_;
 };

@@ -4,7 +4,8 @@
 
 namespace paceline::text {
 
-/// Breadth first over the sorted entries: a node is the range of those that share its string.
+/// Goes breadth first over the sorted entries: a node is the range of those that begin with its
+/// string.
 Trie::Trie(std::vector<std::pair<std::string, TokenId>> entries) {
   std::stable_sort(entries.begin(), entries.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });

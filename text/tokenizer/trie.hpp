@@ -1,4 +1,4 @@
-// Which of a set of strings a text begins with.
+// Finds the strings of a set that a text begins with.
 #pragma once
 
 #include "paceline/request.hpp"
@@ -13,11 +13,11 @@
 
 namespace paceline::text {
 
-/// Byte trie; the labels of a node's children stand side by side. Immutable. Threads: any.
+/// A byte trie; the labels of a node's children stand side by side. Immutable. Threads: any.
 class Trie {
 public:
   Trie() : Trie(std::vector<std::pair<std::string, TokenId>>{}) {}
-  /// Of equal strings the last one counts. Empty strings are left out.
+  /// The last one of equal strings counts. Empty strings are left out.
   explicit Trie(std::vector<std::pair<std::string, TokenId>> entries);
 
   bool may_begin_with(char byte) const { return root_[static_cast<unsigned char>(byte)] != 0; }
@@ -42,8 +42,8 @@ public:
 
 private:
   struct Node {
-    std::uint32_t first = 0;    ///< Of the children.
-    std::uint32_t children = 0; ///< At most 256.
+    std::uint32_t first = 0;    ///< Index of the first child.
+    std::uint32_t children = 0; ///< Number of children, at most 256.
     TokenId id = -1;            ///< -1: no entry ends here.
   };
   std::vector<Node> nodes_; ///< [0] is the root.

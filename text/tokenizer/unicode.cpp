@@ -16,7 +16,7 @@ struct Range {
   char32_t first;
   char32_t last;
 };
-/// Characters with a decomposition or a combining class that Unicode 9 did not have yet.
+/// Characters with a decomposition or a combining class that Unicode 9 did not have.
 /// tools/reference/unicode_ranges.py prints them.
 constexpr std::array later_than_unicode_9 = std::to_array<Range>({
     {0x7FD, 0x7FD},     {0x898, 0x89F},     {0x8CA, 0x8D3},     {0x9FE, 0x9FE},
@@ -33,7 +33,7 @@ constexpr std::array later_than_unicode_9 = std::to_array<Range>({
     {0x1E4EC, 0x1E4EF}, {0x1F16C, 0x1F16C}, {0x1FBF0, 0x1FBF9},
 });
 
-/// Numbers that utf8proc does not know as such, which is Unicode 15's; from the same script.
+/// Numbers that Unicode 15, and so utf8proc, does not have as such; from the same script.
 constexpr std::array later_numbers = std::to_array<Range>({
     {0x10D40, 0x10D49},
     {0x116D0, 0x116E3},
@@ -49,9 +49,9 @@ constexpr std::array later_numbers = std::to_array<Range>({
 struct Capitals {
   char32_t first;
   char32_t last;
-  char32_t small; ///< Of the first; those of the others follow it.
+  char32_t small; ///< Small letter of the first one; those of the others follow it.
 };
-/// The same of capitals.
+/// Newer capitals, from the same script.
 constexpr std::array later_capitals = std::to_array<Capitals>({
     {0x1C89, 0x1C89, 0x1C8A},
     {0xA7CB, 0xA7CB, 0x264},
@@ -70,7 +70,7 @@ struct StandIn {
   char32_t last;
   char32_t like; ///< The older character that stands for each of these.
 };
-/// tools/reference/unicode_stand_ins.py prints them.
+/// Newer characters and their stand-ins. tools/reference/unicode_stand_ins.py prints them.
 constexpr std::array later_than_unicode_14 = std::to_array<StandIn>({
     {0x897, 0x897, 0x898},       {0xCF3, 0xCF3, 0x903},       {0xECE, 0xECE, 0x816},
     {0x1B4E, 0x1B4F, 0x830},     {0x1B7F, 0x1B7F, 0x830},     {0x1C89, 0x1C89, 0xA640},
@@ -116,7 +116,7 @@ constexpr std::array later_than_unicode_14 = std::to_array<StandIn>({
     {0x2B739, 0x2B739, 0x20000}, {0x2EBF0, 0x2EE5D, 0x20000}, {0x31350, 0x323AF, 0x20000},
 });
 
-/// The range of a table that holds a point, or null.
+/// Returns the range of a table that holds a point, or null.
 template <class Ranges>
 auto range_of(const Ranges& table, char32_t point) -> const typename Ranges::value_type* {
   const auto range = std::lower_bound(
@@ -195,7 +195,7 @@ bool is_word(char32_t point) {
     return point >= first && point <= last;
   };
   return category == UTF8PROC_CATEGORY_PC || in(0x200C, 0x200D) ||
-         // Alphabetic symbols: letters in circles and squares.
+         // These are alphabetic symbols: letters in circles and squares.
          in(0x24B6, 0x24E9) || in(0x1F130, 0x1F149) || in(0x1F150, 0x1F169) || in(0x1F170, 0x1F189);
 }
 
@@ -204,7 +204,7 @@ std::string normalize(NormalForm form, std::string_view text) {
   if (is_ascii(text))
     return out = text;
   out.reserve(text.size());
-  // What is left as it is takes no part in composition or ordering: a boundary.
+  // A character that stays as it is takes no part in composition or ordering: it is a boundary.
   std::size_t done = 0;
   for (std::size_t at = 0; at < text.size();) {
     const Character c = first_character(text.substr(at));
@@ -220,7 +220,7 @@ std::string normalize(NormalForm form, std::string_view text) {
 }
 
 std::string lower_case(std::string_view text) {
-  constexpr char32_t capital_i_with_dot = 0x130; // the one letter that becomes two characters
+  constexpr char32_t capital_i_with_dot = 0x130; // the only letter that becomes two characters
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
@@ -238,7 +238,7 @@ std::string lower_case(std::string_view text) {
 
 namespace {
 
-/// Which blocks of 256 characters have any that needs a stand-in: few do.
+/// The blocks of 256 characters that have any that needs a stand-in: few do.
 constexpr auto later_blocks = [] {
   std::array<bool, 0x110000 / 256> out{};
   for (const StandIn& range : later_than_unicode_14)
@@ -247,7 +247,7 @@ constexpr auto later_blocks = [] {
   return out;
 }();
 
-/// The block of a character of three or four bytes.
+/// Returns the block of a character of three or four bytes.
 std::size_t block_of(const char* character, bool of_four) {
   const auto bits = [&](int i) { return static_cast<unsigned char>(character[i]) & 0x3Fu; };
   return of_four ? (bits(0) & 7) << 10 | bits(1) << 4 | bits(2) >> 2

@@ -40,7 +40,7 @@ Result<Unigram> Unigram::read(Part& part, const Vocabulary& vocabulary) {
 
 void Unigram::encode(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const {
   find_paths(word, scratch);
-  auto& pieces = scratch.pieces; // from the last to the first; unknown ones in a row are one
+  auto& pieces = scratch.pieces; // from the last piece to the first; unknown ones in a row are one
   pieces.clear();
   bool unknown = false;
   for (std::size_t end = word.size(); end > 0;) {
@@ -62,7 +62,7 @@ void Unigram::encode(std::string_view word, Scratch& scratch, std::vector<TokenI
   }
 }
 
-/// The best way to each place; at least every character leads to the next.
+/// Finds the best way to each place; a place leads at least to the end of its character.
 void Unigram::find_paths(std::string_view word, Scratch& scratch) const {
   auto& nodes = scratch.nodes;
   nodes.assign(word.size() + 1, {0, 0, -1});
@@ -85,7 +85,7 @@ void Unigram::find_paths(std::string_view word, Scratch& scratch) const {
   }
 }
 
-/// Text of tokens that are unknown, or that spell the unknown token's own piece.
+/// Appends the tokens of a text that is unknown, or that spells the unknown token's own piece.
 void Unigram::append_unknown(std::string_view text, std::vector<TokenId>& out) const {
   TokenId whole = -1;
   trie_.for_each_prefix(text, [&](std::size_t length, TokenId id) {

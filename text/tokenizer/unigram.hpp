@@ -1,4 +1,4 @@
-// The unigram language model (Kudo 2018): of all ways to cut a text into tokens the most probable.
+// The unigram language model (Kudo 2018), which cuts a text into tokens in the most probable way.
 #pragma once
 
 #include "paceline/error.hpp"
@@ -13,21 +13,21 @@
 
 namespace paceline::text {
 
-/// Immutable. Threads: `encode` from any, each with its own scratch.
+/// A unigram model. Immutable. Threads: `encode` from any, each with its own scratch.
 class Unigram {
 public:
-  /// Grows to the longest word and is reused.
+  /// Memory that grows to the longest word and is reused.
   struct Scratch {
     struct Node {
-      double score; ///< Of the best way to get here, a log-probability.
+      double score; ///< Log-probability of the best way to get here.
       std::size_t begin;
       TokenId last; ///< -1: nothing leads here yet.
     };
-    std::vector<Node> nodes; ///< By bytes of text.
+    std::vector<Node> nodes; ///< One per byte of the text, and one for its end.
     std::vector<std::pair<std::size_t, std::size_t>> pieces;
   };
 
-  /// "model" of tokenizer.json.
+  /// Reads the "model" of tokenizer.json.
   static Result<Unigram> read(Part& part, const Vocabulary& vocabulary);
 
   /// Appends the word's tokens. A character that no token begins with costs 10 more than the least
@@ -39,7 +39,7 @@ private:
   void append_unknown(std::string_view text, std::vector<TokenId>& out) const;
 
   Trie trie_;
-  std::vector<double> scores_; ///< By id.
+  std::vector<double> scores_; ///< Log-probabilities by id.
   double unknown_score_ = 0;
   TokenId unknown_ = 0;
   std::array<TokenId, 256> fallback_tokens_{}; ///< Tokens such as <0x0A>; -1: none.

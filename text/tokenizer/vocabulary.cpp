@@ -13,8 +13,8 @@ namespace paceline::text {
 namespace json = boost::json;
 namespace {
 
-/// GPT-2's alphabet: printable Latin-1 bytes are themselves, the others follow from U+0100 on.
-/// The code points are below 0x144. -1: no byte.
+/// Returns GPT-2's alphabet: printable Latin-1 bytes are themselves, the others follow from U+0100
+/// on. The code points are below 0x144. -1: no byte.
 const std::array<int, 0x144>& byte_of_code_point() {
   static const std::array<int, 0x144> table = [] {
     std::array<int, 0x144> out{};
@@ -29,7 +29,7 @@ const std::array<int, 0x144>& byte_of_code_point() {
   return table;
 }
 
-/// Puts token after token into a vocabulary; the first error ends it.
+/// Puts token after token into a vocabulary, up to the first error.
 struct Filler {
   const std::string& path;
   Vocabulary vocabulary;

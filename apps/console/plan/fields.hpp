@@ -1,4 +1,5 @@
-// Fields of a TOML table, each read once; whatever is not understood is an error with its line.
+// Fields of a TOML table, each read once; unknown fields and wrong values are errors with their
+// line.
 #pragma once
 
 #include "paceline/error.hpp"
@@ -13,41 +14,41 @@
 
 namespace paceline::apps::plan {
 
-/// What is wrong with a file: thrown while it is read, and made an Error by `read_toml`.
+/// An error in a file: thrown while the file is read, and made an Error by `read_toml`.
 struct Wrong {
   toml::source_region at;
   std::string what;
   std::string hint;
 };
 
-/// The fields of one table. Numbers are those of the file; a field that is missing is none.
+/// The fields of one table. Numbers are in the file's units; a field that is missing is none.
 class Fields {
 public:
-  /// where: "[devices]", for messages. The table outlives this.
+  /// where: the table's name in messages, such as "[devices]". The table outlives this.
   Fields(const toml::table& table, std::string where) : table_(table), where_(std::move(where)) {}
 
   std::optional<double> number(const char* name, double low, double high);
   std::optional<std::int64_t> whole(const char* name, std::int64_t low, std::int64_t high);
   std::optional<std::string> text(const char* name);
-  /// Bytes: a number, or a text such as "16G" (G, GB and GiB are 2^30).
+  /// Returns bytes, from a number, or a text such as "16G" (G, GB and GiB are 2^30).
   std::optional<std::uint64_t> memory(const char* name);
   std::vector<std::string> texts(const char* name);
   std::vector<double> numbers(const char* name, double low, double high);
-  /// A table below this one.
+  /// Returns a table below this one.
   const toml::table* table(const char* name);
-  /// Tables in a list.
+  /// Returns the tables in a list.
   std::vector<const toml::table*> tables(const char* name);
 
-  /// The value, or an error that says how to give it.
+  /// Returns the value, or throws an error that says how to give it.
   template <class T>
   T required(const char* name, std::optional<T> value, const char* hint) const {
     if (!value)
       throw Wrong{table_.source(), where_ + " has no " + name, hint};
     return *value;
   }
-  /// Complains of a field.
+  /// Throws an error about a field.
   [[noreturn]] void wrong(const char* name, const std::string& what, const std::string& hint) const;
-  /// Complains of fields that nobody asked for. To be called last.
+  /// Throws an error about fields that nobody read. To be called last.
   void end() const;
   const toml::source_region& source() const { return table_.source(); }
 

@@ -144,7 +144,7 @@ private:
   PlacementFile file_;
   std::set<std::string> names_;
   std::set<std::string> known_devices_;
-  std::set<std::string> devices_; ///< That are in a group.
+  std::set<std::string> devices_; ///< Devices that are in a group.
 };
 
 } // namespace

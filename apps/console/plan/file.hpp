@@ -1,4 +1,4 @@
-// A placement as a file: what `paceline plan` writes, for whoever serves.
+// A placement as a file, which `paceline plan` writes and servers read.
 #pragma once
 
 #include "apps/console/plan/input.hpp"
@@ -11,42 +11,42 @@
 
 namespace paceline::apps::plan {
 
-/// All that is needed to serve: names instead of indices, and what was expected.
+/// All that is needed to serve, with names instead of indices, and the expected times.
 struct PlacementFile {
   struct Model {
     std::string name;
     std::string checkpoint;                  ///< Empty: none was named.
-    std::string draft;                       ///< Likewise.
-    double latency_seconds = 0;              ///< Of a request on one device.
-    std::uint64_t memory_bytes = 0;          ///< Of a device, where it has one for itself.
+    std::string draft;                       ///< Empty: none was named.
+    double latency_seconds = 0;              ///< Latency of a request on one device.
+    std::uint64_t memory_bytes = 0;          ///< Memory on a device that has only this model.
     std::optional<double> objective_seconds; ///< None: a request may take any time.
     bool operator==(const Model&) const = default;
   };
   struct Hosted {
     std::string model;
-    std::vector<double> stage_seconds; ///< As the plan expects them.
+    std::vector<double> stage_seconds; ///< Times that the plan expects.
     bool operator==(const Hosted&) const = default;
   };
   struct Group {
-    std::vector<std::string> devices; ///< Stage by stage.
+    std::vector<std::string> devices; ///< Names of the devices, stage by stage.
     placement::Shape shape;
     std::vector<Hosted> models;
     bool operator==(const Group&) const = default;
   };
 
-  std::vector<std::string> devices;      ///< All of them, of one kind.
-  std::uint64_t device_memory_bytes = 0; ///< Of each.
+  std::vector<std::string> devices;      ///< Names of all devices, which are of one kind.
+  std::uint64_t device_memory_bytes = 0; ///< Memory of each device.
   std::vector<Model> models;
-  std::vector<Group> groups; ///< Those that host a model.
+  std::vector<Group> groups; ///< Groups that host a model.
   bool operator==(const PlacementFile&) const = default;
 };
 
 PlacementFile placement_file(const Input& input, const placement::Placement& placement);
 
 std::string to_text(const PlacementFile& file);
-/// name: of the file, for errors, which name the line: of fields that are missing or unknown, of
-/// devices in two groups, of too few or too many for a shape, or not listed, of models that are not
-/// listed.
+/// Parses a placement. name: the file's name, for errors, which name the line: of fields that are
+/// missing or unknown, of devices in two groups, of too few or too many for a shape, or not listed,
+/// of models that are not listed.
 Result<PlacementFile> parse_placement(const std::string& text, const std::string& name);
 
 } // namespace paceline::apps::plan

@@ -17,16 +17,17 @@ namespace {
 
 namespace limits = placement::limits;
 constexpr double most = HUGE_VAL;
-/// A plan is made for so many times the traffic that it is judged by each time: rare bursts count.
+/// A plan is made for so many times the traffic of each run that judges it, so that rare bursts
+/// count.
 constexpr double planned_runs = 3;
-constexpr double least = 1e-6; ///< In the place of 0 where a number must be above it.
+constexpr double least = 1e-6; ///< Least value of numbers that must be above 0.
 constexpr int tokens_max = 1 << 20;
 
-/// What models have that say nothing else.
+/// Values for models that do not have their own.
 struct Defaults {
   std::optional<double> objective_scale;
   std::optional<double> objective_ms;
-  placement::Traffic traffic; ///< rate: of all models together.
+  placement::Traffic traffic; ///< Its rate is that of all models together.
   double power_law = 0;
 };
 
@@ -146,7 +147,7 @@ private:
     }
   }
 
-  /// The file's, or measured.
+  /// Takes the latency from the file, or measures it.
   void read_latency(Fields& fields, Measurable what, placement::Model& model) const {
     const auto latency_ms = fields.number("latency_ms", least, most);
     what.prompt_tokens = int(fields.whole("prompt_tokens", 1, tokens_max).value_or(256));
@@ -194,7 +195,7 @@ private:
     }
   }
 
-  /// "4x2"
+  /// Reads a shape such as "4x2".
   static placement::Shape shape_of(const Fields& fields, const std::string& name) {
     placement::Shape shape{0, 0};
     const auto cross = std::min(name.find('x'), name.size());
@@ -209,7 +210,7 @@ private:
     return shape;
   }
 
-  /// What models without a rate of their own share.
+  /// Gives the models without a rate of their own their shares.
   void share_rate() {
     const auto sharing = int(std::count(own_rates_.begin(), own_rates_.end(), std::nullopt));
     const auto shares =
@@ -243,7 +244,7 @@ private:
     if (input_.trace)
       return;
     double rate = 0;
-    double periods = 0; // a second
+    double periods = 0; // Periods a second.
     for (const placement::Traffic& traffic : input_.traffic) {
       rate += traffic.rate;
       if (traffic.rate > 0 && traffic.off_seconds > 0)
@@ -266,7 +267,7 @@ private:
   Input input_;
   Defaults defaults_;
   std::set<std::string> names_;
-  std::vector<std::optional<double>> own_rates_; ///< By model.
+  std::vector<std::optional<double>> own_rates_; ///< Rates by model; none: a share.
 };
 
 } // namespace
@@ -280,7 +281,7 @@ std::vector<placement::Workload> Input::runs(int count) const {
 }
 
 std::vector<placement::Workload> Input::validation(int count) const {
-  constexpr std::uint64_t apart = 1'000'000; // from the seeds of runs
+  constexpr std::uint64_t apart = 1'000'000; // Distance from the seeds of runs.
   return trace ? std::vector<placement::Workload>() : draws(count, apart);
 }
 

@@ -10,7 +10,7 @@
 namespace paceline::apps::plan {
 namespace {
 
-/// In blocks, so that --weights may be given.
+/// Whether the checkpoint can be divided, in whole blocks, so that --weights may be given.
 bool divides(const std::string& checkpoint, int shards) {
   const auto source = models::open_checkpoint(checkpoint, "target");
   const auto config = source.and_then([](const auto& found) { return found->config(); });

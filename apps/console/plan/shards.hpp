@@ -1,4 +1,4 @@
-// Which tensor-parallel groups `serve` can open.
+// The tensor-parallel groups that `serve` can open.
 #pragma once
 
 #include "apps/console/plan/input.hpp"
@@ -9,12 +9,12 @@
 namespace paceline::apps::plan {
 
 /// Whether devices of these names may have so many shards of a stage: cpu devices alone, or sim
-/// devices alone. One: always.
+/// devices alone. One shard is always possible.
 bool serves_shards(std::span<const std::string> devices, int shards);
 
-/// The most devices of those that are planned for, up to `most`, a power of two, that may share a
-/// stage of each of the models that have a checkpoint. Checkpoints that cannot be read bound
-/// nothing: they are refused where they are opened.
+/// Returns how many of the devices that are planned for may share a stage of each of the models
+/// that have a checkpoint: at most `most`, a power of two. Checkpoints that cannot be read bound
+/// nothing: opening them will be refused.
 int shards_served(const Input& input, int most);
 
 } // namespace paceline::apps::plan

@@ -31,7 +31,7 @@ void walk_report(const boost::json::object& report, const Visit& visit) {
       walk(part, *value, visit);
 }
 
-/// Calls both(path, before, now).
+/// Calls both(path, before, now) for every number that both have.
 void walk_both(const boost::json::object& before, const boost::json::object& now,
                const std::function<void(const std::string&, double, double)>& both) {
   std::map<std::string, double> earlier;
@@ -42,7 +42,7 @@ void walk_both(const boost::json::object& before, const boost::json::object& now
   });
 }
 
-/// None in reports of before it was said.
+/// Returns the report's look-ups; none in reports older than this field.
 boost::json::object lookups_of(const boost::json::object& report) {
   const auto* workload = report.if_contains("workload");
   const auto* facts = workload ? workload->if_object() : nullptr;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int register_rounds = 200'000;
 constexpr int product_rows = 512;
-constexpr int product_size = 1024; // Inputs, and outputs.
+constexpr int product_size = 1024; // Number of inputs, and of outputs.
 constexpr int barriers = 10'000;
 constexpr int repetitions = 5;
 constexpr std::size_t read_piece = 256 << 10;
@@ -34,7 +34,7 @@ std::vector<float> some_floats(std::size_t count) {
   return values;
 }
 
-/// A peak is what the best repetition shows.
+/// Returns the time of the best repetition, which shows the peak.
 double least(const std::vector<double>& times) {
   return *std::min_element(times.begin(), times.end());
 }
@@ -79,8 +79,8 @@ Result<double> barrier_seconds(gpu::Lane& lane) {
   return seconds.map([](const auto& times) { return median(times) / barriers; });
 }
 
-/// Reads a weight with all who call it, piece by piece as each gets there: memory serves cores
-/// unevenly, and the limit is what it gives all of them.
+/// Reads a weight together with the other threads that call it; each takes the next piece when it
+/// is free. Memory serves cores unevenly, and the limit is the rate of all together.
 std::uint64_t read_together(const gpu::Weight& weight, std::atomic<int>& next) {
   const auto& packed = dynamic_cast<const gpu::cpu::PackedWeight&>(weight);
   const int tiles = std::max(1, int(read_piece / packed.tile_bytes()));

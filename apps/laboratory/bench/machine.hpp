@@ -9,7 +9,7 @@
 
 namespace paceline::apps {
 
-/// 0: not measured.
+/// Figures of the machine; 0: not measured.
 struct MachineFigures {
   int cores = 0;
   double read_bytes_per_second = 0;
@@ -20,19 +20,19 @@ struct MachineFigures {
 
 using Weights = std::span<const std::shared_ptr<const gpu::Weight>>;
 
-/// Sum of their bytes.
+/// Returns the sum of their bytes.
 double bytes_of(Weights weights);
 
-/// Seconds of plain reads of all weights, each divided among the threads of the lane. weights: of a
-/// CPU device.
+/// Returns the seconds of plain reads of all weights, each divided among the threads of the lane.
+/// weights: on a CPU device.
 Result<std::vector<double>> time_reads(gpu::Lane& lane, Weights weights, int times);
 
-/// All but the reading: multiply-adds per second on all cores, of the kernels' fastest instruction
-/// on registers, and of a whole product (512 rows with a dense random matrix that stays in the
-/// caches); and the seconds of one meeting of all threads.
+/// Measures all figures but the reading: multiply-adds per second on all cores, of the kernels'
+/// fastest instruction on registers, and of a whole product (512 rows with a dense random matrix
+/// that stays in the caches); and the seconds of one barrier of all threads.
 Result<MachineFigures> measure_machine(gpu::Device& device, gpu::Lane& lane);
 
-/// The most memory that this process has had at once, in bytes (Linux: VmHWM); 0: unknown.
+/// Returns the most memory that this process has had at once, in bytes (Linux: VmHWM); 0: unknown.
 std::size_t peak_resident_bytes();
 
 } // namespace paceline::apps

@@ -11,7 +11,7 @@
 namespace paceline::apps {
 namespace {
 
-/// The workload once, in one mode.
+/// One decoding of the workload in one mode.
 struct Pass {
   int prompts = 0;
   int tokens = 0;
@@ -23,7 +23,7 @@ struct Pass {
   SpeculationStats stats; ///< Counters only.
   double rounds = 0;
   double round_seconds = 0;
-  double lane_seconds = 0; ///< Of the rounds' time: what some lane worked for.
+  double lane_seconds = 0; ///< Part of the rounds' time in which some lane worked for them.
   double drafting_seconds = 0;
   double overlapped_seconds = 0;
 
@@ -55,7 +55,7 @@ double ratio(double a, double b) {
   return b > 0 ? a / b : 0;
 }
 
-/// Prompt number `index` in one mode.
+/// Decodes prompt number `index` in one mode.
 Result<void> run_prompt(Engine& engine, const ModesPlan& plan, std::size_t index,
                         SpeculationMode mode, int repetition, Pass& pass) {
   Request request = plan.request;
@@ -91,7 +91,7 @@ ModeResult figures(SpeculationMode mode, const Pass& pass) {
   return f;
 }
 
-/// The median of every figure.
+/// Returns the median of every figure.
 ModeResult summary(const std::vector<ModeResult>& passes) {
   const auto middle = [&](double ModeResult::*figure) {
     std::vector<double> values;
@@ -134,7 +134,7 @@ Result<std::vector<ModeResult>> measure_modes(Engine& engine, Engine* beside, co
     for (std::size_t prompt = 0; prompt < plan.prompts.size(); ++prompt) {
       progress((repetition * double(plan.prompts.size()) + double(prompt)) / all);
       for (std::size_t turn = 0; turn < modes; ++turn) {
-        const std::size_t i = (prompt + turn) % modes; // None is always the first.
+        const std::size_t i = (prompt + turn) % modes; // The modes take turns at being first.
         const auto ran =
             run_prompt(runs[i].engine, plan, prompt, runs[i].mode, repetition, passes[i]);
         if (!ran)

@@ -23,7 +23,7 @@ const ModeResult* find(const BenchReport& report, SpeculationMode mode) {
   return nullptr;
 }
 
-/// Tokens per second of one mode over another's; none unless both were measured.
+/// Returns one mode's tokens per second over another's; none unless both were measured.
 std::optional<double> speed_ratio(const BenchReport& report, SpeculationMode above,
                                   SpeculationMode below) {
   const ModeResult* a = find(report, above);
@@ -33,13 +33,13 @@ std::optional<double> speed_ratio(const BenchReport& report, SpeculationMode abo
   return a->tokens_per_second / b->tokens_per_second;
 }
 
-/// Seconds of a target step by rows, and of a draft step.
+/// Seconds of a target step by its rows, and of a draft step.
 struct StepCosts {
   std::function<double(int)> target;
   double draft = 0;
 };
 
-/// As they were measured, or as the simulated devices' profiles have them.
+/// Returns the costs as they were measured, or from the simulated devices' profiles.
 std::optional<StepCosts> step_costs(const BenchReport& report) {
   if (report.steps && report.steps->draft > 0)
     return StepCosts{[&](int rows) { return report.steps->target_seconds(rows); },
@@ -60,7 +60,7 @@ std::optional<StepCosts> step_costs(const BenchReport& report) {
                    base::seconds(draft->latency({Kind::draft, 1, 1, 0}))};
 }
 
-/// A mode's speed-up over what a formula of (K, c, v) says it should be.
+/// Returns a mode's speed-up over the one that a formula of (K, c, v) predicts.
 template <class Formula>
 std::optional<double> over_formula(const BenchReport& report, SpeculationMode mode,
                                    const Formula& formula) {
@@ -74,7 +74,7 @@ std::optional<double> over_formula(const BenchReport& report, SpeculationMode mo
                          costs->target(int(window + 1)) / one);
 }
 
-/// E / (K c + v) with the measured a, K, c and v.
+/// Divides by E / (K c + v) with the measured a, K, c and v.
 std::optional<double> sync_over_formula(const BenchReport& report) {
   return over_formula(report, SpeculationMode::sync, [&](int window, double c, double v) {
     const double a = find(report, SpeculationMode::sync)->acceptance_rate;
@@ -82,7 +82,8 @@ std::optional<double> sync_over_formula(const BenchReport& report) {
   });
 }
 
-/// E / (v + (1 - h) K c), where draft and target have a device each: the simulated ones.
+/// Divides by E / (v + (1 - h) K c). Only simulated draft and target have a device each, as it
+/// assumes.
 std::optional<double> overlap_over_formula(const BenchReport& report) {
   if (!report.simulated)
     return std::nullopt;
@@ -92,7 +93,7 @@ std::optional<double> overlap_over_formula(const BenchReport& report) {
   });
 }
 
-/// Speed-ups that were published for the profiles in use.
+/// Published speed-ups for the profiles in use.
 struct Published {
   double least = 0;
   double most = 0;
@@ -114,7 +115,8 @@ std::optional<double> auto_over_best(const BenchReport& report) {
   return least;
 }
 
-/// A mode's speed, or without one the fastest mode's, over plain decoding without quantization.
+/// Returns a mode's speed, or without one the fastest mode's, over plain decoding without
+/// quantization.
 std::optional<double> over_not_quantized(const BenchReport& report,
                                          std::optional<SpeculationMode> mode = {}) {
   if (!report.not_quantized || !(report.not_quantized->tokens_per_second > 0))
@@ -133,7 +135,7 @@ std::optional<double> rows_ratio(const BenchReport& report, int rows) {
   return report.steps->target_seconds(rows) / report.steps->target_seconds(1);
 }
 
-/// The host's share of a synchronous round.
+/// Returns the host's share of a synchronous round.
 std::optional<double> actor_overhead(const BenchReport& report) {
   const ModeResult* sync = find(report, SpeculationMode::sync);
   return sync ? std::optional(sync->overhead_share) : std::nullopt;
@@ -143,7 +145,8 @@ std::optional<double> above_zero(double figure) {
   return figure > 0 ? std::optional(figure) : std::nullopt;
 }
 
-/// Bytes of weights that a step of plain decoding reads in a second, of what the machine can read.
+/// Returns the bytes of weights that a step of plain decoding reads in a second, over what the
+/// machine can read.
 std::optional<double> bandwidth_fraction(const BenchReport& report) {
   if (!report.steps || !(report.steps->weight_bytes > 0) ||
       !(report.steps->machine.read_bytes_per_second > 0))
@@ -160,7 +163,8 @@ std::optional<double> prefill_fraction(const BenchReport& report) {
          report.steps->machine.multiply_adds_per_second;
 }
 
-/// The slowest way to judge eight rows of a large vocabulary, over a target step of as many.
+/// Returns the slowest way to judge eight rows of a large vocabulary, over a target step of eight
+/// rows.
 std::optional<double> sampler_share(const BenchReport& report) {
   if (!report.steps || report.steps->sampler.empty())
     return std::nullopt;
@@ -223,7 +227,7 @@ boost::json::object machine_json(const MachineFigures& machine) {
           {"barrier_seconds", machine.barrier_seconds}};
 }
 
-/// {vocabulary: {rule: {warper: microseconds per row}}}
+/// Returns {vocabulary: {rule: {warper: microseconds per row}}}.
 boost::json::object sampler_json(const std::vector<SamplerTime>& times) {
   boost::json::object object;
   const auto below = [](boost::json::object & parent, const std::string& key) -> auto& {
@@ -262,7 +266,7 @@ boost::json::object mode_json(const ModeResult& mode) {
   return object;
 }
 
-/// "auto chose sync for 30 of 32 prompts, off for 2"
+/// Returns a text such as "auto chose sync for 30 of 32 prompts, off for 2".
 std::string chosen_text(const ModeResult& mode) {
   int prompts = 0;
   for (const auto& [name, count] : mode.chosen)
@@ -301,7 +305,7 @@ std::string machine_text(const MachineFigures& machine) {
 
 std::string sampler_text(const std::vector<SamplerTime>& times) {
   Table table({"judging, us per row", "none", "top-p", "top-k", "penalties"});
-  for (std::size_t i = 0; i < times.size(); i += 4) { // Warpers are the innermost.
+  for (std::size_t i = 0; i < times.size(); i += 4) { // Warpers are the innermost index.
     std::vector<std::string> row{
         fmt::format("{}, vocabulary {}", times[i].rule, times[i].vocabulary)};
     for (std::size_t j = i; j < std::min(i + 4, times.size()); ++j)
@@ -323,7 +327,7 @@ std::string products_text(const Result<std::vector<gpu::cuda::ProductTimes>>& pr
   return table.text();
 }
 
-/// What was measured of the target's device itself.
+/// Returns what was measured of the target's device itself.
 std::string device_text(const StepTimes& steps) {
   if (steps.products)
     return products_text(*steps.products) + "\n" + steps_text(steps) + "\n";

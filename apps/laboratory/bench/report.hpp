@@ -1,4 +1,4 @@
-// What `paceline bench` prints.
+// The output of `paceline bench`.
 #pragma once
 
 #include "apps/laboratory/bench/modes.hpp"
@@ -11,29 +11,29 @@
 
 namespace paceline::apps {
 
-/// All that was measured.
+/// All measurements of one run.
 struct BenchReport {
   ModelInfo target;
   std::optional<ModelInfo> draft;
   bool simulated = false;
-  int cores = 0; ///< That this process may use.
+  int cores = 0; ///< Cores that this process may use.
   std::optional<StepTimes> steps;
-  std::size_t peak_bytes = 0; ///< Resident, once models are loaded and warm.
+  std::size_t peak_bytes = 0; ///< Resident memory once models are loaded and warm.
   std::vector<ModeResult> modes;
-  /// Plain decoding with the weights that `dtype` says, where the report's are quantized.
+  /// Plain decoding with the weights in `dtype`, if the report's are quantized.
   std::optional<ModeResult> not_quantized;
-  boost::json::object lookups; ///< What each had seen (apps/console/lookups.hpp).
+  boost::json::object lookups; ///< Texts that each look-up had seen (apps/console/lookups.hpp).
   double step_cost_error = 0;  ///< Metrics::step_cost_error at the end.
   int prompts = 0;
   int repetitions = 0;
   int max_tokens = 0;
   float temperature = 0;
-  Result<void> traced; ///< Whether the trace that was asked for could be written.
+  Result<void> traced; ///< Whether the requested trace could be written.
 };
 
-/// The object of docs/program.md; what was not measured is left out.
+/// Returns the object of docs/program.md; values that were not measured are left out.
 boost::json::object report_json(const BenchReport& report);
-/// The same for people.
+/// Returns a text for people.
 std::string report_text(const BenchReport& report);
 
 } // namespace paceline::apps

@@ -37,7 +37,7 @@ std::vector<NamedWarping> warpings() {
   return {{"none", none}, {"top-p", top_p}, {"top-k", top_k}, {"penalties", penalties}};
 }
 
-/// Logits as a trained model has them: a wide, low hill, and a few tokens that stand out.
+/// Returns logits like those of a trained model: a wide, low hill, and a few tokens that stand out.
 std::vector<float> some_logits(int count) {
   std::vector<float> logits(static_cast<std::size_t>(count));
   std::uint32_t state = 12345;
@@ -52,7 +52,7 @@ std::vector<float> some_logits(int count) {
   return logits;
 }
 
-/// A window that will be accepted whole, as its rule wants it.
+/// A window that will be accepted whole, in the form that its rule needs.
 class Window {
 public:
   Window(int vocabulary, sampling::Rule rule, const sampling::Warping& warping)
@@ -69,7 +69,7 @@ public:
     verify_.history = {history_, history_.size() / 2, {}};
     verify_.rule = rule;
     if (rule == sampling::Rule::rejection) {
-      q_.assign(row.size(), 1e-12f); // Below any p that is drawn.
+      q_.assign(row.size(), 1e-12f); // This q is below any p that is drawn.
       q_rows_.assign(sampler_rows, q_.data());
     }
   }

@@ -1,4 +1,4 @@
-// What judging a window costs, by rule, warper and vocabulary.
+// The cost of judging a window, by rule, warper and vocabulary.
 #pragma once
 
 #include "gpu/lane.hpp"
@@ -19,7 +19,7 @@ struct SamplerTime {
 /// Rows that are judged together: seven accepted tokens and the one that follows them.
 inline constexpr int sampler_rows = 8;
 
-/// Every cell of rules x warpers x vocabularies, on one lane.
+/// Measures every combination of rule, warper and vocabulary, on one lane.
 Result<std::vector<SamplerTime>> measure_sampler(gpu::Lane& lane);
 
 } // namespace paceline::apps

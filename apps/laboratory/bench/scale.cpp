@@ -16,14 +16,14 @@ namespace paceline::apps {
 namespace {
 namespace fs = std::filesystem;
 
-/// Empty where none can be made.
+/// Makes a temporary folder. Empty: none can be made.
 std::string make_folder() {
   std::error_code failed;
   std::string pattern = (fs::temp_directory_path(failed) / "paceline-bench-XXXXXX").string();
   return !failed && mkdtemp(pattern.data()) ? pattern : std::string();
 }
 
-/// Empty where it cannot be made, or is there already.
+/// Makes this folder. Empty: it cannot be made, or is there already.
 std::string make_new(const std::string& path) {
   std::error_code failed;
   return fs::create_directory(path, failed) ? path : std::string();

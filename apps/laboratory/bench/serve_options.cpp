@@ -14,7 +14,7 @@ using namespace load;
 
 constexpr double rate_max = 1e9;
 
-/// An option whose values are read by `parse`.
+/// Adds an option whose values are read by `parse`.
 template <class T, class Parse>
 void add_parsed(CLI::App& app, const std::string& name, std::vector<T>& into, const Parse& parse,
                 const std::string& wanted, const std::string& description,
@@ -138,7 +138,7 @@ void add_result_options(CLI::App& app, ServeOptions& options) {
                "With the lengths and latencies of each request");
 }
 
-/// Those that say what an engine of this program is like.
+/// Adds the options of an engine in this process.
 void add_engine_options(CLI::App& app, ServeOptions& options) {
   const std::vector<CLI::Option*> before = app.get_options();
   add_model_options(app, options.engine);
@@ -158,7 +158,7 @@ void add_engine_options(CLI::App& app, ServeOptions& options) {
 } // namespace
 
 void add_bench_serve_options(CLI::App& app, ServeOptions& options) {
-  options.engine.max_waiting = -1; // not given
+  options.engine.max_waiting = -1; // -1: not given.
   options.request.ignore_eos = true;
   add_arrival_options(app, options);
   add_server_options(app, options);

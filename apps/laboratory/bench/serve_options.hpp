@@ -17,9 +17,9 @@ struct ServeOptions {
   EngineOptions engine;
   Request request;
   ScaleOptions scale;
-  std::vector<const CLI::Option*> of_engine; ///< ServeOptions that only an engine here has.
+  std::vector<const CLI::Option*> of_engine; ///< Options that only an engine here has.
 
-  std::string base_url; ///< Empty: an engine here.
+  std::string base_url; ///< Empty: an engine in this process.
   load::Api api = load::Api::completions;
   std::string served_model_name;
   std::string tls_authorities;
@@ -37,7 +37,7 @@ struct ServeOptions {
   bool json = false;
 };
 
-/// Adds them all; they are bound to `options`, which must outlive the parsing.
+/// Adds all options, bound to `options`, which must outlive the parsing.
 void add_bench_serve_options(CLI::App& app, ServeOptions& options);
 
 } // namespace paceline::apps

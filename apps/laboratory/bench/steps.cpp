@@ -20,8 +20,8 @@ namespace {
 constexpr int context = 256;
 constexpr int prefill_rows = 512;
 constexpr int page_tokens = 16;
-constexpr int rounds = 11; // Row counts take turns,
-constexpr int passes = 3;  // a few passes each.
+constexpr int rounds = 11; // Row counts take turns in so many rounds.
+constexpr int passes = 3;  // Passes of a row count in each round.
 constexpr int prefill_repetitions = 5;
 constexpr std::array rows_measured{1, 2, 4, 8, 16};
 constexpr std::array product_rows{1, 2, 4, 8, 16, 32, 64, prefill_rows};
@@ -40,8 +40,8 @@ gpu::PageTableRef all_pages(gpu::KvPool& pool) {
   return gpu::PageTable::extend(nullptr, page_tokens, std::move(pages));
 }
 
-/// A model alone on its device, with one sequence's pages. Members go in reverse order: the lane
-/// first, then what its steps used.
+/// A model alone on its device, with one sequence's pages. Members are destroyed in reverse order:
+/// the lane first, then the objects that its steps used.
 struct Solo {
   std::shared_ptr<gpu::Device> device;
   std::shared_ptr<const models::Model> model;
@@ -50,8 +50,8 @@ struct Solo {
   std::unique_ptr<models::Workspace> workspace;
   std::unique_ptr<gpu::Lane> lane;
 
-  /// Seconds of passes over `rows` tokens from position `start`, logits of 16 at most; none by the
-  /// fast path.
+  /// Returns the seconds of passes over `rows` tokens from position `start`. They compute 16 rows
+  /// of logits at most; the fast path computes none.
   Result<std::vector<double>> measure(int start, int rows, int times, bool fast = false) {
     const auto tokens = some_tokens(rows, model->vocabulary());
     const int logits_from = fast ? rows : std::max(0, rows - rows_measured.back());
@@ -64,7 +64,7 @@ struct Solo {
   }
 };
 
-/// Of a draft that is the target itself; none: it is a model of its own.
+/// Returns the format of a draft that is the target itself; none if it is a model of its own.
 Result<std::optional<WeightFormat>> self_format(const ModelInfo& info, const std::string& role) {
   if (role != "draft" || !models::is_self_draft(info.name))
     return std::nullopt;
@@ -73,7 +73,7 @@ Result<std::optional<WeightFormat>> self_format(const ModelInfo& info, const std
 
 using LoadedModel = Result<std::shared_ptr<const models::Model>>;
 
-/// A head needs the target that it is a head on.
+/// Loads a head together with the target that it belongs to.
 LoadedModel load_head(const ModelInfo& info, const EngineOptions& o,
                       const std::shared_ptr<gpu::Device>& device, const models::LoadOptions& how) {
   return models::open_checkpoint(o.target, "target")
@@ -99,7 +99,8 @@ LoadedModel load_alone(const ModelInfo& info, const std::string& role, bool self
       .and_then([&](const auto& source) { return source->load(device, how); });
 }
 
-/// A node's device is measured on this machine, where it has one of that name.
+/// Returns the device that stands for this one: a node's device is measured on this machine, if
+/// that has one of the same name.
 std::string device_here(const std::string& device) {
   if (!actors::is_node_device(device))
     return device;
@@ -147,25 +148,25 @@ Result<Solo> open_solo(const ModelInfo& info, const std::string& role, const Eng
       });
 }
 
-/// Multiply-adds of a prefill of prefill_rows tokens: only rows whose logits are asked for go
-/// through the last block's attention and feed-forward, and through the head.
+/// Returns the multiply-adds of a prefill of prefill_rows tokens: only rows whose logits are asked
+/// for go through the last block's attention and feed-forward, and through the head.
 double prefill_multiply_adds(const models::ModelConfig& c, bool fast) {
   const double rows = prefill_rows;
   const double asked = fast ? 0 : rows_measured.back();
   const double queries = double(c.heads) * c.head_dim;
   const double to_qkv = double(c.hidden) * (queries + 2.0 * c.kv_heads * c.head_dim);
   const double rest = double(c.hidden) * (queries + 3.0 * c.ffn);
-  const double keys = rows * (rows + 1) / 2; // Over all rows, each sees those before it.
+  const double keys = rows * (rows + 1) / 2; // Each row sees those before it.
   const double keys_asked = asked * (2 * rows - asked + 1) / 2;
   return (c.layers - 1) * (rows * (to_qkv + rest) + 2 * keys * queries) + rows * to_qkv +
          asked * rest + 2 * keys_asked * queries + asked * c.hidden * double(c.vocabulary);
 }
 
-/// Every row count in turn, and on the host a plain read of the same weights, so that whatever else
-/// the machine does meets all of them.
+/// Measures every row count in turn and, on the host, a plain read of the same weights, so that
+/// other work of the machine affects all of them.
 Result<StepTimes> measure_rows(Solo& solo) {
   const auto weights = solo.model->step_weights();
-  std::map<int, std::vector<double>> seconds; // By rows; 0: reading.
+  std::map<int, std::vector<double>> seconds; // Seconds by rows; 0 stands for reading.
   for (int round = 0; round < rounds; ++round) {
     for (const int rows : rows_measured) {
       const auto some = solo.measure(context, rows, passes);

@@ -8,10 +8,10 @@
 
 namespace paceline::apps {
 
-/// The file that the program brings.
+/// Returns the prompts that are built into the program, as JSON.
 std::string builtin_prompts();
 
-/// {"prompts": [["first line", "second line"], ...]}: lines are joined by newlines.
+/// Reads {"prompts": [["first line", "second line"], ...]}, whose lines are joined by newlines.
 Result<std::vector<std::string>> load_prompts(const std::string& path);
 
 } // namespace paceline::apps

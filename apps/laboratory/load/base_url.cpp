@@ -15,7 +15,7 @@ bool take_prefix(std::string_view& text, std::string_view prefix) {
   return true;
 }
 
-/// Takes ":port" away, if there is one; false: it is none.
+/// Removes ":port" at the end, if there is one. False: what follows the colon is no port.
 bool take_port(std::string_view& place, std::uint16_t& port) {
   const std::size_t colon = place.rfind(':');
   if (colon == std::string_view::npos || place.ends_with(']'))

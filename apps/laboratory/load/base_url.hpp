@@ -1,4 +1,4 @@
-// Where a server is.
+// The address of a server.
 #pragma once
 
 #include "paceline/error.hpp"
@@ -12,14 +12,14 @@ struct BaseUrl {
   bool tls = false;
   std::string host;
   std::uint16_t port = 80;
-  std::string path; ///< Before "/v1/..."; empty, or "/some/where".
+  std::string path; ///< Path before "/v1/...": empty, or "/some/where".
 
-  /// "http://127.0.0.1:8000", as errors name it.
+  /// Returns it as errors name it, such as "http://127.0.0.1:8000".
   std::string text() const;
 };
 
-/// "http://host:port", "https://host/some/where"; a "/v1" at its end, with which OpenAI's clients
-/// write it, does not count.
+/// Reads "http://host:port" or "https://host/some/where"; a "/v1" at its end, with which OpenAI's
+/// clients write it, is ignored.
 Result<BaseUrl> parse_base_url(const std::string& text);
 
 } // namespace paceline::apps::load

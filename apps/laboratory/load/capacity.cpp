@@ -8,7 +8,8 @@ namespace paceline::apps::load {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-/// Rates from `first` over this to `first` times this are tried; beyond, all at once.
+/// Rates from `first` divided by this to `first` times this are tried; beyond, all requests at
+/// once.
 constexpr double reach = 1024;
 
 class Search {
@@ -17,8 +18,8 @@ public:
       : run_(run), objectives_(objectives) {}
 
   Capacity find(double first, double precision) {
-    double low = 0;         // kept the objectives
-    double high = infinity; // did not
+    double low = 0;         // Highest rate that kept the objectives.
+    double high = infinity; // Lowest rate that did not.
     for (double rate = first; !found_.interrupted; rate = next(first, low, high)) {
       (keeps(rate) ? low : high) = rate;
       const bool near = low > 0 && high / low <= 1 + precision;

@@ -18,22 +18,23 @@ struct Trial {
 };
 
 struct Capacity {
-  /// The highest rate that kept the objectives; 0: none did, infinite: even all at once.
+  /// The highest rate that kept the objectives; 0: none did; infinite: even all at once did.
   double rate = 0;
-  std::vector<Trial> trials; ///< In the order in which they ran.
+  std::vector<Trial> trials; ///< Trials in the order in which they ran.
   bool interrupted = false;
 };
 
-/// A run at a rate; none: it was interrupted.
+/// A function that makes a run at this rate; none: it was interrupted.
 using RunAtRate = std::function<std::optional<Figures>(double rate)>;
 
 /// Doubles or halves the rate from `first` until the objectives (and that no request fails) change
 /// sides, and then bisects, in ratios, down to `precision` (0.05: the next higher rate that was
-/// tried and did not keep them is at most 5 % higher).
+/// tried and failed them is at most 5 % higher).
 Capacity find_capacity(const RunAtRate& run, const std::vector<Objective>& objectives, double first,
                        double precision);
 
-/// Latency over rate for each objective, with its bound and the capacity: a whole SVG file.
+/// Draws latency over rate for each objective, with its bound and the capacity, as a whole SVG
+/// file.
 std::string capacity_svg(const Capacity& capacity, const std::vector<Objective>& objectives);
 
 } // namespace paceline::apps::load

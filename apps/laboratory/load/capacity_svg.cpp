@@ -1,4 +1,4 @@
-// A search for the capacity as a picture: latency over rate.
+// A picture of a search for the capacity: latency over rate.
 #include "apps/laboratory/load/capacity.hpp"
 #include "apps/laboratory/svg.hpp"
 
@@ -11,13 +11,13 @@ namespace {
 
 constexpr double picture_width = 720;
 constexpr double picture_height = 420;
-// Where the axes are.
+// Places of the axes, in pixels.
 constexpr double plot_left = 70;
 constexpr double plot_right = 696;
 constexpr double plot_top = 48;
 constexpr double plot_bottom = 364;
 
-/// A step of 1, 2 or 5 times a power of ten that divides `range` into about five.
+/// Returns the step of 1, 2 or 5 times a power of ten that divides `range` into about five.
 double round_step(double range) {
   const double power = std::pow(10, std::floor(std::log10(range / 5)));
   for (const double factor : {1.0, 2.0, 5.0})
@@ -29,7 +29,7 @@ double round_step(double range) {
 /// One curve: an objective's latency at each finite rate.
 struct Curve {
   const Objective* objective;
-  svg::Points points; ///< Requests a second, milliseconds.
+  svg::Points points; ///< Pairs of requests a second and milliseconds.
 };
 
 class Picture {
@@ -115,7 +115,7 @@ private:
                      fmt::format("fill=\"{}\"", color));
   }
 
-  /// Where the capacity is.
+  /// Draws the line that marks the capacity.
   std::string bound() const {
     if (!(capacity_.rate > 0) || !std::isfinite(capacity_.rate))
       return "";
@@ -128,7 +128,7 @@ private:
   const Capacity& capacity_;
   std::vector<Curve> curves_;
   double rate_max_ = 1e-9;
-  double low_ = 9; ///< Powers of ten of milliseconds.
+  double low_ = 9; ///< Lowest and highest power of ten of milliseconds.
   double high_ = -9;
 };
 

@@ -9,7 +9,7 @@
 namespace paceline::apps::load {
 namespace {
 
-/// An end of time that no run reaches.
+/// Seconds that no run reaches, in place of infinity.
 constexpr double far_seconds = 1e8;
 
 } // namespace
@@ -58,7 +58,7 @@ std::optional<Event> EngineTarget::next(std::optional<double> until) {
   return event;
 }
 
-/// Until there are events, or it is time, or somebody calls `wake`.
+/// Waits until there are events, or it is time, or somebody calls `wake`.
 void EngineTarget::await_news(std::optional<double> until) {
   if (streams_.empty() && !until)
     return;
@@ -97,7 +97,7 @@ bool EngineTarget::Bell::take_waked() {
   return std::exchange(waked, false);
 }
 
-/// Takes what streams have that said so; whether there are events.
+/// Takes the events of streams that announced some. Returns whether there are events.
 bool EngineTarget::collect() {
   for (const std::size_t item : bell_->take_items()) {
     const auto at = streams_.find(item);

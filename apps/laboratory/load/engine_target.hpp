@@ -1,4 +1,4 @@
-// Load on an engine in this process.
+// A load on an engine in this process.
 #pragma once
 
 #include "apps/laboratory/load/target.hpp"
@@ -17,7 +17,8 @@ class EngineTarget final : public Target {
 public:
   enum class Time { real, virtual_clock };
 
-  /// engine: must outlive this. request: each one's, but for prompt and length. time: the engine's.
+  /// engine: must outlive this. request: each request without prompt and length. time: the
+  /// engine's.
   EngineTarget(Engine& engine, Request request, Time time);
   ~EngineTarget() override;
 
@@ -38,10 +39,10 @@ private:
   Request request_;
   Time time_;
   int runs_ = 0;
-  std::map<std::size_t, Stream> streams_; ///< By item.
-  std::deque<Event> events_;              ///< Collected, not yet taken.
+  std::map<std::size_t, Stream> streams_; ///< Streams by item.
+  std::deque<Event> events_;              ///< Collected and not taken yet.
 
-  /// What other threads have to say.
+  /// News from other threads.
   struct Bell {
     void ring(std::size_t item);
     void wake();
@@ -50,10 +51,10 @@ private:
 
     std::mutex mutex;
     std::condition_variable rung;
-    std::vector<std::size_t> items; ///< Their streams may have something,
-    bool waked = false;             ///< or somebody called `wake`.
+    std::vector<std::size_t> items; ///< Items whose streams may have events.
+    bool waked = false;             ///< Whether somebody called `wake`.
   };
-  std::shared_ptr<Bell> bell_ = std::make_shared<Bell>(); // streams' callbacks hold it too
+  std::shared_ptr<Bell> bell_ = std::make_shared<Bell>(); // Shared with the streams' callbacks.
 };
 
 } // namespace paceline::apps::load

@@ -26,7 +26,8 @@ std::optional<int> count_of(const boost::json::value* usage, std::string_view na
   return wrong ? std::nullopt : std::optional(number);
 }
 
-/// Of a completion, or of a chat: its answer, or what it thinks before that.
+/// Whether a choice of a completion or a chat brings text of the answer, or of the thinking before
+/// it.
 bool brings_text(const boost::json::value* choice) {
   const auto* delta = find(choice, "delta");
   for (const auto* text : {find(choice, "text"), find(delta, "content"),
@@ -69,7 +70,7 @@ int EventStream::feed(std::string_view bytes) {
   return brought;
 }
 
-/// Whether it brought text.
+/// Takes an event. Returns whether it brought text.
 bool EventStream::take(std::string_view data) {
   if (data == "[DONE]") {
     complete_ = true;

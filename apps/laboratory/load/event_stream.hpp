@@ -1,4 +1,4 @@
-// An answer as OpenAI's API streams it: server-sent events, read as they come.
+// A reader of the server-sent events of an answer by OpenAI's API.
 #pragma once
 
 #include <functional>
@@ -8,16 +8,16 @@
 
 namespace paceline::apps::load {
 
-/// What an answer's events said so far.
+/// The contents of an answer's events so far.
 class EventStream {
 public:
-  /// Takes more of the answer's bytes, of whatever length; how many of the events in them brought
-  /// text.
+  /// Takes more of the answer's bytes, of any length. Returns how many of the events in them
+  /// brought text.
   int feed(std::string_view bytes);
 
-  /// The answer was whole: it said why it ended.
+  /// Whether the answer was whole: it said why it ended.
   bool complete() const { return complete_; }
-  /// What the server said went wrong; empty: nothing.
+  /// Returns the error that the server reported; empty: none.
   const std::string& error() const { return error_; }
   /// Counts of tokens; none: the server did not tell.
   const std::optional<int>& prompt_tokens() const { return prompt_tokens_; }
@@ -26,14 +26,14 @@ public:
 private:
   bool take(std::string_view data);
 
-  std::string line_; ///< Not yet at its end.
+  std::string line_; ///< The current line, whose end has not come yet.
   bool complete_ = false;
   std::string error_;
   std::optional<int> prompt_tokens_;
   std::optional<int> output_tokens_;
 };
 
-/// What a body of OpenAI's errors says; empty: it is none.
+/// Returns the message of a body in OpenAI's form of errors; empty if it has another form.
 std::string error_message(std::string_view body);
 
 } // namespace paceline::apps::load

@@ -5,10 +5,10 @@
 namespace paceline::apps::load {
 namespace {
 
-/// Clocks tick so: a request is due when it would be at the next tick.
+/// The resolution of the clocks: a request is due if it would be at the next tick.
 constexpr double tick_seconds = 1e-9;
 
-/// Lengths of queues, weighted by how long they were so.
+/// Averages the lengths of queues over time.
 class QueueWatch {
 public:
   void note(double now, const TargetState& state) {
@@ -69,7 +69,7 @@ public:
       if (event)
         take(*event);
       else if (!until && !stopped)
-        break; // it will never answer
+        break; // It will never answer.
     }
     run_.interrupted = stopped;
     if (sent_ > ended_)
@@ -100,7 +100,7 @@ private:
     }
   }
 
-  /// Of a request that may be sent then.
+  /// Returns the arrival of the next request, if it may be sent then.
   std::optional<double> next_arrival() const {
     if (sent_ == items_.size() || !room())
       return std::nullopt;
@@ -127,7 +127,7 @@ private:
 
   void end(Record& record, const Event& event, double at) {
     const bool completed = event.kind == Event::Kind::done;
-    if (completed && record.parts == 0) // all of it came with its end
+    if (completed && record.parts == 0) // All of the answer came with its end.
       add_part(record, at);
     record.state = completed ? Record::State::completed : Record::State::failed;
     record.ended = run_.seconds = at;
@@ -140,7 +140,8 @@ private:
       options_.progress(ended_);
   }
 
-  /// What is still under way was given up by us, or has been forgotten by the target.
+  /// Cancels the requests that are still under way. Either this run was interrupted, or the target
+  /// has forgotten them.
   void give_up() {
     run_.seconds = now();
     target_.cancel();
@@ -165,7 +166,7 @@ private:
   Run run_;
   QueueWatch queues_;
   std::size_t sent_ = 0;  ///< Items before this one were sent.
-  std::size_t ended_ = 0; ///< So many of them are over.
+  std::size_t ended_ = 0; ///< Number of requests that are over.
 };
 
 } // namespace

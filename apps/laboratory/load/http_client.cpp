@@ -58,7 +58,8 @@ asio::awaitable<Result<std::unique_ptr<HttpConnection>>> HttpClient::connect() {
   co_return std::move(connection);
 }
 
-/// begun: whether something of an answer came. reusable: whether the connection is good for more.
+/// Asks on this connection. begun: set once something of an answer came. reusable: set if the
+/// connection is good for more requests.
 asio::awaitable<Result<unsigned>> HttpClient::ask_on(HttpConnection& connection, const Ask& what,
                                                      const Take& take, bool& begun,
                                                      bool& reusable) {
@@ -111,7 +112,7 @@ asio::awaitable<Result<unsigned>> HttpClient::ask(Ask what, Take take) {
     busy_.erase(connection.get());
     if (reusable)
       idle_.push_back(std::move(connection));
-    if (answer || begun || !used) // else the server had closed it meanwhile
+    if (answer || begun || !used) // Otherwise the server had closed the connection in the meantime.
       co_return answer;
   }
 }

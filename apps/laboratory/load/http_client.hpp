@@ -21,10 +21,10 @@ class HttpConnection;
 struct HttpOptions {
   BaseUrl url;
   std::string api_key;         ///< Empty: none.
-  std::string tls_authorities; ///< PEM file of whom to trust; empty: whom the system trusts.
+  std::string tls_authorities; ///< PEM file of the authorities to trust; empty: the system's.
 };
 
-/// Connections are used again. Threads: one, the io_context's.
+/// A client that uses its connections again. Threads: one, the io_context's.
 class HttpClient {
 public:
   /// io: must outlive this.
@@ -33,20 +33,20 @@ public:
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
 
-  /// Looks the host up. Errors: it has no address, or the authorities cannot be read.
+  /// Looks up the host. Errors: it has no address, or the authorities cannot be read.
   Result<void> open();
 
   struct Ask {
     std::string method;
-    std::string path; ///< After the base's own.
+    std::string path; ///< Path behind the base URL's own.
     std::string body = {};
   };
-  /// Given the answer's status and a piece of its body, as it comes.
+  /// Called with the answer's status and a piece of its body, as it comes.
   using Take = std::function<void(unsigned status, std::string_view piece)>;
-  /// The status, when the answer is whole. Errors: why it is not.
+  /// Sends a request, and returns the status when the answer is whole. Errors: why it is not.
   boost::asio::awaitable<Result<unsigned>> ask(Ask what, Take take);
 
-  /// Breaks off all that is asked.
+  /// Breaks off all requests.
   void close();
   const BaseUrl& url() const { return options_.url; }
 

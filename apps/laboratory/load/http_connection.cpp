@@ -72,7 +72,7 @@ asio::awaitable<std::string_view> HttpConnection::read_piece(Parser& parser, Fai
     failed = std::get<0>(co_await http::async_read_some(*tls_, buffer_, parser, as_result));
   else
     failed = std::get<0>(co_await http::async_read_some(*plain_, buffer_, parser, as_result));
-  if (failed == http::error::need_buffer) // the piece is full
+  if (failed == http::error::need_buffer) // The piece is full.
     failed = {};
   co_return std::string_view(piece_.data(), piece_.size() - body.size);
 }

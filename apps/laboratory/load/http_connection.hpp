@@ -1,4 +1,4 @@
-// One connection to a server, with or without TLS behind one type.
+// One connection to a server, with or without TLS, behind one type.
 #pragma once
 
 #include <array>
@@ -18,7 +18,8 @@
 
 namespace paceline::apps::load {
 
-/// Whatever takes too long (limits::silence_time) ends with beast::error::timeout.
+/// A connection. An operation that takes too long (limits::silence_time) ends with
+/// beast::error::timeout.
 class HttpConnection {
 public:
   using Parser = boost::beast::http::response_parser<boost::beast::http::buffer_body>;
@@ -32,7 +33,7 @@ public:
   boost::asio::awaitable<Failed>
   write(boost::beast::http::request<boost::beast::http::string_body>& request);
   boost::asio::awaitable<Failed> read_head(Parser& parser);
-  /// What came of the body; empty at its end. Valid until the next reading.
+  /// Returns what came of the body; empty at its end. Valid until the next reading.
   boost::asio::awaitable<std::string_view> read_piece(Parser& parser, Failed& failed);
   void close();
 
@@ -42,7 +43,7 @@ private:
   Plain& tcp() { return tls_ ? tls_->next_layer() : *plain_; }
   boost::asio::awaitable<Failed> shake_hands(const std::string& host);
 
-  std::unique_ptr<Plain> plain_; // one of the two
+  std::unique_ptr<Plain> plain_; // Exactly one of the two is set.
   std::unique_ptr<Tls> tls_;
   boost::beast::flat_buffer buffer_;
   std::array<char, 16384> piece_{};

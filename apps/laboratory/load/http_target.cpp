@@ -21,10 +21,10 @@ namespace paceline::apps::load {
 namespace asio = boost::asio;
 using Clock = std::chrono::steady_clock;
 
-// What a coroutine is given has a name before: GCC 12 destroys such temporaries twice.
+// The arguments of coroutines are named variables: GCC 12 destroys such temporaries twice.
 namespace {
 
-/// "HTTP 429: the queue is full"
+/// Returns a text such as "HTTP 429: the queue is full".
 std::string refusal_text(unsigned status, std::string_view body) {
   const std::string said = error_message(body);
   return fmt::format("HTTP {}{}{}", status, said.empty() ? "" : ": ", said);
@@ -227,7 +227,7 @@ void HttpTarget::refresh_state() {
     io_.run_one();
 }
 
-/// While there is something under way.
+/// Reads the metrics while there are requests under way.
 asio::awaitable<void> HttpTarget::watch() {
   while (sent_ > 0) {
     looks_.expires_after(limits::metrics_pause);

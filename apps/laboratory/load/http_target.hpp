@@ -1,4 +1,4 @@
-// Load on a server that speaks OpenAI's API.
+// A load on a server that speaks OpenAI's API.
 #pragma once
 
 #include "apps/laboratory/load/event_stream.hpp"
@@ -17,15 +17,15 @@ enum class Api { completions, chat };
 
 class HttpTarget final : public Target {
 public:
-  /// request: the body of each one, but for prompt and length.
+  /// request: the body of each request without prompt and length.
   HttpTarget(HttpOptions options, Api api, boost::json::object request);
   ~HttpTarget() override;
 
-  /// Finds the host, and asks for the first of its models where `name` is empty; then requests may
+  /// Finds the host, and asks for the first of its models if `name` is empty; then requests may
   /// come. Errors: there is none, or it refuses.
   Result<void> open(std::string name);
   const std::string& model() const { return model_; }
-  /// The ids of a text, as the server's /tokenize has them; empty: it has none.
+  /// Returns the ids of a text by the server's /tokenize; empty if the server has none.
   std::vector<TokenId> tokenize(const std::string& text);
 
   double now() const override;
@@ -34,7 +34,7 @@ public:
   void wake() override;
   void cancel() override;
   void refresh_state() override;
-  /// Of its /metrics, every second.
+  /// Returns what its /metrics said last; it is read every second.
   std::optional<TargetState> state() override { return state_; }
 
 private:
@@ -60,11 +60,11 @@ private:
   boost::json::object request_;
   std::string model_;
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
-  boost::asio::steady_timer looks_; ///< Between looks at the server's metrics.
+  boost::asio::steady_timer looks_; ///< Timer between two readings of the server's metrics.
   bool watching_ = false;
   std::optional<TargetState> state_;
   int open_ = 0; ///< Coroutines under way.
-  int sent_ = 0; ///< Requests not yet over.
+  int sent_ = 0; ///< Requests that are not over yet.
   std::deque<Event> events_;
   bool waked_ = false;
 };

@@ -9,7 +9,7 @@
 namespace paceline::apps::load {
 namespace {
 
-/// Of a request that completed.
+/// Returns the time per output token of a completed request.
 double tpot(const Record& record) {
   return record.output_tokens > 1 ? (record.last - record.first) / double(record.output_tokens - 1)
                                   : 0;
@@ -19,7 +19,7 @@ double longest_gap(const Record& record) {
   return record.gaps.empty() ? 0 : *std::max_element(record.gaps.begin(), record.gaps.end());
 }
 
-/// The largest it had of that latency.
+/// Returns the record's largest value of that latency.
 double latency_of(const Record& record, Latency latency) {
   switch (latency) {
   case Latency::ttft: return record.first - record.sent;
@@ -36,7 +36,8 @@ bool keeps(const Record& record, const std::vector<LatencyLimit>& limits) {
   });
 }
 
-/// Tokens by the second they came in; those of one request are shared out over its parts.
+/// Counts tokens by the second they came in; those of one request are divided evenly over its
+/// parts.
 class SecondBuckets {
 public:
   void add(const Record& record) {
@@ -55,7 +56,7 @@ public:
 
 private:
   void add(double at, double tokens) { tokens_[std::floor(std::max(0.0, at))] += tokens; }
-  std::map<double, double> tokens_; ///< By second: a run may have long silences.
+  std::map<double, double> tokens_; ///< Keys are seconds: a run may have long silences.
 };
 
 } // namespace

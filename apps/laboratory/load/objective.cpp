@@ -5,7 +5,7 @@
 namespace paceline::apps::load {
 namespace {
 
-/// The number that text begins with, which is taken away.
+/// Removes the number that the text begins with, and returns it.
 std::optional<double> take_leading_number(std::string_view& text) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -15,7 +15,7 @@ std::optional<double> take_leading_number(std::string_view& text) {
   return number;
 }
 
-/// "p99": 0.99, "median": 0.5, "mean": none. False: it is no statistic.
+/// Reads "p99" as 0.99, "median" as 0.5, "mean" as none. False: the text is no statistic.
 bool parse_statistic(std::string_view text, std::optional<double>& share) {
   if (text == "mean")
     return true;

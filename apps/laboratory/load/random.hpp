@@ -1,4 +1,4 @@
-// The random numbers of a load: what differs by purpose shares none.
+// The random numbers of a load, a separate sequence for each purpose.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace paceline::apps::load {
 
 enum class Draws : std::uint32_t { gaps, lengths, prompts };
 
-/// Boost's distributions over it give the same draws on every platform.
+/// Returns a generator from which Boost's distributions draw the same on every platform.
 inline std::mt19937_64 random_numbers(std::uint64_t seed, Draws purpose) {
   std::seed_seq sequence{std::uint32_t(seed), std::uint32_t(seed >> 32), std::uint32_t(purpose)};
   return std::mt19937_64(sequence);

@@ -24,10 +24,10 @@ void add_latency(boost::json::object& object, Latency latency, const Distributio
     object[fmt::format("p{}_{}", percent, name)] = 1e3 * values.quantile(percent / 100.0);
 }
 
-/// Tokens that were committed, over the rows of target steps that were computed for them.
+/// Returns the committed tokens over the rows of target steps that were computed for them.
 std::optional<double> row_use(const Run& run, const Figures& figures) {
   if (!run.counters || figures.rounds == 0 || figures.failed > 0 || run.interrupted)
-    return std::nullopt; // windows of those that did not end are counted, too
+    return std::nullopt; // The counters would include the windows of requests that did not end.
   return ratio(double(figures.output_tokens), run.counters->window_tokens + double(figures.rounds));
 }
 
@@ -86,7 +86,7 @@ std::string rates_text(const Figures& f) {
   add("all tokens a second",
       fmt::format("{:.1f}", f.per_second(double(f.input_tokens + f.output_tokens))));
   const std::string text = table.text();
-  return text.substr(text.find('\n') + 1); // it has no headings
+  return text.substr(text.find('\n') + 1); // This table has no headings.
 }
 
 std::string latencies_text(const Figures& figures) {
@@ -121,7 +121,7 @@ std::string target_text(const Run& run, const Figures& figures) {
   return text + "\n";
 }
 
-/// "inf" where it is: JSON has no such number, and vLLM writes it so.
+/// Returns "inf" if the rate is infinite: JSON has no such number, and vLLM writes it so.
 boost::json::value rate_json(double rate) {
   return std::isfinite(rate) ? boost::json::value(rate) : boost::json::value("inf");
 }

@@ -1,4 +1,4 @@
-// What a run prints.
+// The output of a run.
 #pragma once
 
 #include "apps/laboratory/load/capacity.hpp"
@@ -9,15 +9,16 @@
 
 namespace paceline::apps::load {
 
-/// Rates and latencies under the names of vLLM's result file, and what became of those that failed.
+/// Returns rates and latencies under the names of vLLM's result file, and the numbers of failed
+/// requests by reason.
 boost::json::object figures_json(const Figures& figures);
-/// figures_json, and what is known of queues and speculation. detailed: with each request's lengths
-/// and latencies, as vLLM's --save-detailed has them.
+/// Returns figures_json, and what is known of queues and speculation. detailed: adds each request's
+/// lengths and latencies, as vLLM's --save-detailed does.
 boost::json::object run_json(const Run& run, const Figures& figures, bool detailed);
-/// The same for people.
+/// Returns the same as a text for people.
 std::string run_text(const Run& run, const Figures& figures);
 
-/// {"capacity", "objectives", "trials"}
+/// Returns {"capacity", "objectives", "trials"}.
 boost::json::object capacity_json(const Capacity& capacity,
                                   const std::vector<Objective>& objectives);
 std::string capacity_text(const Capacity& capacity, const std::vector<Objective>& objectives);

@@ -6,7 +6,7 @@
 namespace paceline::apps::load {
 namespace {
 
-/// "name{labels} value"
+/// A line "name{labels} value" of the page.
 struct Sample {
   std::string_view name;
   double value = 0;
@@ -39,7 +39,7 @@ void add(TargetState& state, const Sample& sample) {
   else if (sample.name == "paceline_judged_tokens_total")
     state.judged += sample.value;
   else if (sample.name == "vllm:spec_decode_num_accepted_tokens_per_pos_total")
-    state.accepted_by_position.push_back(sample.value); // they come in their order
+    state.accepted_by_position.push_back(sample.value); // The positions come in their order.
 }
 
 } // namespace

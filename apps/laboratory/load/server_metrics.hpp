@@ -1,4 +1,4 @@
-// What a server's /metrics page says of its queues.
+// The lengths of queues and counters on a server's /metrics page.
 #pragma once
 
 #include "apps/laboratory/load/target.hpp"
@@ -7,7 +7,7 @@
 
 namespace paceline::apps::load {
 
-/// From Prometheus' text format, by vLLM's names, which `paceline serve` has too. None: they are
+/// Reads Prometheus' text format, by vLLM's names, which `paceline serve` has too. None: they are
 /// not there.
 std::optional<TargetState> read_metrics(std::string_view page);
 

@@ -1,4 +1,4 @@
-// What load is put on: an engine in this process, or a server.
+// The target of a load: an engine in this process, or a server.
 #pragma once
 
 #include "apps/laboratory/load/workload.hpp"
@@ -11,7 +11,7 @@
 
 namespace paceline::apps::load {
 
-/// What became known of a request.
+/// News of a request.
 struct Event {
   enum class Kind {
     tokens, ///< A part of the answer came, with one token or more.
@@ -20,45 +20,45 @@ struct Event {
   };
   Kind kind = Kind::tokens;
   std::size_t item = 0;
-  double seconds = 0;       ///< By the target's clock.
-  int prompt_tokens = 0;    ///< Of `done`, as the target counts them;
-  int output_tokens = 0;    ///< as this.
-  std::uint64_t rounds = 0; ///< Of `done`: target steps that committed its tokens; 0: not known.
-  std::string reason = {};  ///< Of `failed`.
+  double seconds = 0;       ///< Time by the target's clock.
+  int prompt_tokens = 0;    ///< Set in `done`, as the target counts them.
+  int output_tokens = 0;    ///< Set in `done`, too.
+  std::uint64_t rounds = 0; ///< Set in `done`: target steps that committed tokens; 0: not known.
+  std::string reason = {};  ///< Set in `failed`.
 };
 
-/// What a target says of itself; counters since it began.
+/// Numbers that a target reports about itself; the counters count since it began.
 struct TargetState {
   double running = 0;
   double waiting = 0;
   double preemptions = 0;
-  double judged = 0; ///< Drafted tokens, accepted ones among them.
+  double judged = 0; ///< Drafted tokens that were judged, with the accepted ones.
   double accepted = 0;
   double window_tokens = 0; ///< Rows of drafted tokens in target steps; 0: not known.
   std::vector<double> accepted_by_position;
 };
 
-/// Threads: one, but for `wake`.
+/// A target of load. Threads: one, except in `wake`.
 class Target {
 public:
   virtual ~Target() = default;
 
-  /// What look-ups heard in earlier runs is not found in this one, where the target can be told so.
+  /// Begins a run. A target that can keep runs apart lets look-ups find nothing of earlier ones.
   virtual void begin_run() {}
-  /// Seconds, by the clock of all it says.
+  /// Returns seconds, by the clock of all its events.
   virtual double now() const = 0;
-  /// item: how events name it; `what` must live until its last event.
+  /// Sends a request. item: its number in events; `what` must live until its last event.
   virtual void send(std::size_t item, const Item& what) = 0;
   /// Waits for the next event; none: `until` came first, somebody called `wake`, or nothing can
   /// come any more.
   virtual std::optional<Event> next(std::optional<double> until) = 0;
   /// Ends a `next` soon. Threads: any.
   virtual void wake() = 0;
-  /// Gives up all that is under way; no event of it comes any more.
+  /// Gives up all requests under way, which have no more events.
   virtual void cancel() = 0;
-  /// Brings `state` up to date where that takes asking; may take a moment.
+  /// Brings `state` up to date if the target must be asked for it; may take a moment.
   virtual void refresh_state() {}
-  /// As it was known last; none: the target does not say.
+  /// Returns the state as it was last known; none: the target does not report it.
   virtual std::optional<TargetState> state() = 0;
 };
 

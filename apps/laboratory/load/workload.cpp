@@ -10,7 +10,7 @@
 namespace paceline::apps::load {
 namespace {
 
-/// As many as half a page of a KV cache.
+/// Tokens of a prompt that are drawn one by one: as many as half a page of a KV cache.
 constexpr std::size_t beginning_tokens = 8;
 
 template <class T>
@@ -18,7 +18,7 @@ T draw(std::mt19937_64& random, T low, T high) {
   return boost::random::uniform_int_distribution<T>(low, high)(random);
 }
 
-/// Parts of the pool by index: a few from anywhere, then what follows one.
+/// Takes parts of the pool by index: a few from anywhere, then the parts that follow a random one.
 template <class Take>
 void take_parts(std::size_t pool, std::size_t count, std::mt19937_64& random, const Take& take) {
   const std::size_t loose = std::min(count, beginning_tokens);
@@ -45,7 +45,7 @@ std::vector<Lengths> draw_lengths(std::size_t count, Lengths mean, double range_
 }
 
 PromptPool::PromptPool(const std::string& text) {
-  const std::string spaced = "\n" + text; // so that there is something before every word
+  const std::string spaced = "\n" + text; // There is then something before every word.
   for (std::size_t begin = 0;;) {
     const std::size_t word = spaced.find_first_not_of(" \n", begin);
     if (word == std::string::npos)

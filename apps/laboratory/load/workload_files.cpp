@@ -1,4 +1,4 @@
-// Workloads that were written down: traces as CSV, prompts as JSONL.
+// Workloads in files: traces as CSV, prompts as JSONL.
 #include "apps/console/input.hpp"
 #include "apps/laboratory/load/workload.hpp"
 
@@ -14,7 +14,8 @@
 namespace paceline::apps::load {
 namespace {
 
-/// take: given each line that is not empty, and its number from 1; false ends it.
+/// Reads a file by lines. take: called with each line that is not empty, and its number from 1;
+/// false ends the reading.
 template <class Take>
 void each_line(std::string_view text, const Take& take) {
   for (int number = 1; !text.empty(); ++number) {
@@ -28,7 +29,7 @@ void each_line(std::string_view text, const Take& take) {
   }
 }
 
-/// The number before the next comma, which are taken away.
+/// Removes the number before the next comma, and the comma, and returns the number.
 template <class Number>
 std::optional<Number> take_number(std::string_view& line) {
   std::string_view field = line.substr(0, line.find(','));
@@ -100,7 +101,7 @@ Result<std::vector<TraceLine>> read_trace(const std::string& path) {
     const auto parsed = parse_trace_line(line);
     if (parsed && (lines.empty() || parsed->arrival >= lines.back().arrival))
       lines.push_back(*parsed);
-    else if (number > 1) // the first line may name the columns
+    else if (number > 1) // The first line may name the columns.
       wrong = number;
     return wrong == 0;
   });

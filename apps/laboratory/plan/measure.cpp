@@ -14,7 +14,7 @@ namespace paceline::apps::plan {
 namespace {
 
 constexpr int alone_requests = 9;
-constexpr int paced_requests = 24; ///< Behind those that fill the stages.
+constexpr int paced_requests = 24; ///< Requests behind those that fill the stages.
 
 bool is_simulated(const std::string& device) {
   return device.starts_with("sim:");
@@ -53,7 +53,7 @@ private:
     one.prompt_tokens = std::get<std::vector<TokenId>>(prompt);
     one.max_tokens = what_.output_tokens;
     one.ignore_eos = true;
-    one.draft_scope = measured_scope("request", ++requests_); // passages of the same few texts
+    one.draft_scope = measured_scope("request", ++requests_); // All prompts share a few texts.
     return one;
   }
 
@@ -66,7 +66,7 @@ private:
     });
   }
 
-  /// Seconds between two ends.
+  /// Returns the seconds between the ends of two requests.
   Result<double> pace(int stages) {
     std::vector<Stream> streams;
     for (int i = 0; i < stages + paced_requests; ++i) {
@@ -102,14 +102,14 @@ EngineOptions engine_options(const Measurable& what, placement::Shape shape,
   engine.devices.assign(what.devices.begin(), what.devices.begin() + shape.devices());
   engine.tensor_parallel_size = shape.tensor;
   engine.virtual_time = std::ranges::all_of(engine.devices, is_simulated);
-  engine.max_num_seqs = stages;              // one in each
-  engine.prefill_chunk = what.prompt_tokens; // and no two prompts in one pass
+  engine.max_num_seqs = stages;              // One sequence in each stage.
+  engine.prefill_chunk = what.prompt_tokens; // No two prompts are in one pass.
   engine.max_waiting = paced_requests + stages;
   engine.progress = options.progress;
   return engine;
 }
 
-/// Devices or a model that have no such shape.
+/// Whether the error says that the devices or the model cannot have this shape.
 bool cannot_be(const Error& error) {
   return error.code == ErrorCode::invalid_argument || error.code == ErrorCode::unsupported;
 }
@@ -124,7 +124,7 @@ Result<Costs> measure_costs(const Measurable& what, const MeasureOptions& option
       const placement::Shape shape{stages, shards};
       auto engine = Engine::open(engine_options(what, shape, options));
       if (!engine && shape.devices() > 1 && cannot_be(engine.error()))
-        break; // more than layers or heads, say
+        break; // The model has fewer layers or heads, for example.
       if (!engine)
         return tl::unexpected(engine.error());
       auto measured = Measurement(std::move(*engine), what, options.text).stages(stages);

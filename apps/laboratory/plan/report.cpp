@@ -18,7 +18,7 @@ std::string milliseconds(const placement::Estimate& seconds) {
   return fmt::format("{:.0f} ± {:.0f}", 1e3 * seconds.mean, 1e3 * seconds.half_width);
 }
 
-/// Model names of a group, those of copies by their number alone: "bert-{0,3,7}, moe".
+/// Returns the names of a group's models; copies have their number alone: "bert-{0,3,7}, moe".
 std::string models_text(const Input& input, const placement::Group& group) {
   std::vector<std::pair<std::string, std::vector<std::string>>> kinds;
   for (const int model : group.models) {

@@ -1,4 +1,4 @@
-// A plan beside its baselines, for people, for programs, and as a picture.
+// A plan and its baselines, for people, for programs, and as a picture.
 #pragma once
 
 #include "apps/console/plan/input.hpp"
@@ -18,17 +18,17 @@ struct Line {
 
 struct Report {
   placement::Selection selection;
-  std::vector<Line> lines; ///< The plan first.
-  int runs = 0;            ///< That the figures come from.
+  std::vector<Line> lines; ///< The first is the plan.
+  int runs = 0;            ///< Number of runs that the figures come from.
   double planning_seconds = 0;
   std::string ended; ///< "complete", "time limit", "interrupted"
 };
 
 std::string report_text(const Input& input, const Report& report);
-/// The keys of docs/placement.md.
+/// Returns an object with the keys of docs/placement.md.
 boost::json::object report_json(const Input& input, const Report& report);
 
-/// Devices by time: which request is where, at the beginning of a run.
+/// Draws which request is on which device at which time, at the beginning of a run.
 std::string placement_svg(const Input& input, const placement::Placement& placement,
                           const placement::Workload& run);
 

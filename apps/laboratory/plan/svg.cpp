@@ -1,4 +1,4 @@
-// Devices by time as a picture.
+// A picture of devices over time.
 #include "apps/laboratory/svg.hpp"
 #include "apps/laboratory/plan/report.hpp"
 #include "placement/simulator.hpp"
@@ -14,11 +14,11 @@ constexpr double plot_left = 110;
 constexpr double plot_width = 860;
 constexpr double plot_top = 46;
 constexpr double row_height = 14;
-/// A picture of more requests shows none of them.
+/// Pictures of more requests show only the first ones.
 constexpr std::size_t requests_max = 400;
 constexpr double seconds_max = 20;
 
-/// A request in a stage of its group.
+/// The time of a request in a stage of its group.
 struct Piece {
   int model;
   int group;
@@ -106,7 +106,7 @@ private:
   const Input& input_;
   const placement::Placement& placement_;
   std::vector<Piece> pieces_;
-  std::vector<int> rows_; ///< Devices from the top.
+  std::vector<int> rows_; ///< Row of each device, counted from the top.
   double seconds_ = 1e-3;
 };
 

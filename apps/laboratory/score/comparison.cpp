@@ -83,7 +83,7 @@ struct WeightComparison::Parts {
     return least([](const Loaded& l) { return l.model->info().max_model_len; });
   }
 
-  /// The model in the format, with the rest of it as it is.
+  /// Loads the model in the format; the parts that no format quantizes stay as they are.
   Result<std::shared_ptr<const models::Model>> quantized(const Loaded& loaded,
                                                          gpu::Quantization format) const {
     models::LoadOptions how = load_options(options.engine);
@@ -97,7 +97,7 @@ struct WeightComparison::Parts {
                                 const std::function<void(double)>& progress) const;
 };
 
-/// format: none: the checkpoint beside itself.
+/// Compares the format with the checkpoint. format: none: the checkpoint with itself.
 Result<WeightFigures>
 WeightComparison::Parts::measure(const std::optional<gpu::Quantization>& format,
                                  const std::vector<TokenId>& tokens,

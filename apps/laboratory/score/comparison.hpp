@@ -1,4 +1,4 @@
-// What formats of weights cost a model: its distributions along a text beside those of the
+// The cost of formats of weights: a model's distributions along a text compared with those of the
 // checkpoint as it is.
 #pragma once
 
@@ -17,14 +17,14 @@ namespace paceline::apps {
 class WeightComparison {
 public:
   struct Options {
-    /// target, device, threads, dtype, max_model_len
+    /// target, device, threads, dtype and max_model_len are used.
     EngineOptions engine;
     std::vector<WeightFormat> formats;
-    std::string draft; ///< A model; empty: none.
+    std::string draft; ///< Name of a model; empty: none.
   };
 
-  /// Loads the checkpoint, and the draft, as they are. Errors: the device is no cpu; what loading
-  /// says; another vocabulary.
+  /// Loads the checkpoint, and the draft, as they are. Errors: the device is no cpu; loading fails;
+  /// the vocabularies differ.
   static Result<WeightComparison> open(Options options);
   WeightComparison(WeightComparison&&) noexcept;
   ~WeightComparison();
@@ -32,10 +32,11 @@ public:
   std::vector<TokenId> tokenize(const std::string& text) const;
   ModelInfo target() const;
   std::optional<ModelInfo> draft() const;
-  int context() const; ///< Of both, as the options cut it.
+  int context() const; ///< The context of both, as the options cut it.
 
-  /// The checkpoint first, then every format with every choice of scales. Holds one of them in
-  /// memory at a time. tokens: at least 2. progress: what is read, and how far all of it is.
+  /// Returns the figures of the checkpoint, then of every format with every choice of scales. Holds
+  /// one of them in memory at a time. tokens: at least 2. progress: called with what is read, and
+  /// how far all of it is.
   Result<std::vector<WeightFigures>>
   measure(const std::vector<TokenId>& tokens,
           const std::function<void(const std::string& what, double done)>& progress) const;

@@ -1,4 +1,4 @@
-// A comparison of formats of weights, for people and for programs.
+// Reports on a comparison of formats of weights, for people and for programs.
 #pragma once
 
 #include "apps/laboratory/score/comparison.hpp"
@@ -9,7 +9,7 @@
 
 namespace paceline::apps {
 
-/// The keys of docs/program.md. tokens: of the text.
+/// Returns an object with the keys of docs/program.md. tokens: length of the text.
 boost::json::object comparison_json(const WeightComparison& comparison,
                                     const std::vector<WeightFigures>& figures, std::size_t tokens);
 std::string comparison_text(const WeightComparison& comparison,

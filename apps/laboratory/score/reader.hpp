@@ -1,4 +1,4 @@
-// A model that reads a text, row of logits by row: no actors.
+// A model that reads a text and returns rows of logits, without actors.
 #pragma once
 
 #include "gpu/device.hpp"
@@ -10,18 +10,19 @@
 
 namespace paceline::apps {
 
-/// Rows that a reader gives at a time, at most.
+/// Most rows that a reader returns at a time.
 inline constexpr int reader_rows = 64;
 
 class Reader {
 public:
-  /// context: positions that it has memory for. lane: on the model's device, which is on the host.
+  /// context: positions that it has memory for. lane: a lane of the model's device, which is on the
+  /// host.
   static Result<Reader> open(std::shared_ptr<const models::Model> model,
                              std::shared_ptr<gpu::Lane> lane, int context);
 
   const models::Model& model() const { return *model_; }
-  /// Logits behind each of these tokens, of which the first stands at `start`; what stands before
-  /// it has been read. tokens: at most reader_rows. Valid until the next call.
+  /// Returns the logits behind each of these tokens, of which the first stands at `start`; the text
+  /// before it has been read already. tokens: at most reader_rows. Valid until the next call.
   Result<gpu::Tensor> read(int start, std::span<const TokenId> tokens);
 
 private:
@@ -29,7 +30,7 @@ private:
   std::shared_ptr<gpu::KvPool> pool_;
   gpu::PageTableRef pages_;
   std::unique_ptr<models::Workspace> workspace_;
-  std::shared_ptr<gpu::Lane> lane_; // goes first: its steps use all of the above
+  std::shared_ptr<gpu::Lane> lane_; // Destroyed first: its steps use all members above.
 };
 
 } // namespace paceline::apps

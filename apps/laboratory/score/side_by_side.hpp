@@ -1,4 +1,4 @@
-// Models that read one text side by side, compared row by row.
+// Models that read the same text and are compared row by row.
 #pragma once
 
 #include "apps/laboratory/score/reader.hpp"
@@ -16,30 +16,32 @@
 
 namespace paceline::apps {
 
-/// Means over the tokens that are scored; distributions at temperature 1, each behind the text
-/// itself. An acceptance is the sum of min(p, q): how often a token that the draft draws there is
-/// accepted (docs/theory.md).
+/// Means over the tokens that are scored. The distributions are at temperature 1, each behind the
+/// text itself. An acceptance is the sum of min(p, q): how often a token that the draft draws there
+/// is accepted (docs/theory.md).
 struct WeightFigures {
-  std::string weights;               ///< Of the blocks: "mxfp6"
+  std::string weights;               ///< Format of the blocks, such as "mxfp6".
   std::optional<ScaleChoice> scales; ///< None: the checkpoint as it is.
   std::size_t weight_bytes = 0;
   double perplexity = 0;
-  double kl_divergence = 0;   ///< Of the checkpoint's distribution to this one, in nats a token.
-  double same_top = 0;        ///< Share of tokens at which both find the same one likeliest.
-  double self_acceptance = 0; ///< Of these weights as a draft of the checkpoint as it is.
-  std::optional<double> draft_acceptance;             ///< Of the draft, by these weights.
-  std::optional<double> same_format_draft_acceptance; ///< Of the draft in the same format.
+  double kl_divergence = 0;   ///< Checkpoint's distribution to this one, in nats a token.
+  double same_top = 0;        ///< Share of tokens at which both models find the same one likeliest.
+  double self_acceptance = 0; ///< Acceptance of these weights as the checkpoint's draft.
+  std::optional<double> draft_acceptance;             ///< Acceptance of the draft by these weights.
+  std::optional<double> same_format_draft_acceptance; ///< Acceptance with the draft in it, too.
 };
 
-/// What a model says of the next token.
+/// A model's distribution of the next token.
 class Distribution {
 public:
-  /// logits: a row, valid as long as this is asked. False: the model failed.
+  /// Reads a row of logits, which must live as long as this object is used. False: the model
+  /// failed.
   bool read(std::span<const float> logits);
   double logprob(TokenId token) const { return double(logits_[std::size_t(token)]) - log_sum_; }
   bool same_top(const Distribution& other) const { return top_ == other.top_; }
   double acceptance(const Distribution& draft) const;
-  /// Sum of p log(p / q), by logits, so that nothing is too small for a logarithm.
+  /// Returns the sum of p log(p / q), by logits, so that no probability is too small for a
+  /// logarithm.
   double divergence(const Distribution& q) const;
 
 private:
@@ -52,18 +54,18 @@ private:
 
 class SideBySide {
 public:
-  /// The checkpoint as it is and in a format, and the same of a draft.
+  /// The checkpoint as it is and in a format, and a draft likewise.
   enum Role { reference, subject, draft, subject_draft, roles };
   using Models = std::array<std::shared_ptr<const models::Model>, roles>;
 
-  /// models: null: not there; reference and subject are.
+  /// models: null if not there; reference and subject must be.
   static Result<SideBySide> open(const Models& models, const std::shared_ptr<gpu::Lane>& lane,
                                  int context, int vocabulary);
 
   /// Reads tokens [first, first + count) of a window, and scores those behind them.
   Result<void> read(const ScoreWindow& window, std::span<const TokenId> text, std::size_t first,
                     std::size_t count);
-  /// Of all that was scored.
+  /// Returns the figures of all tokens scored so far.
   WeightFigures figures() const;
 
 private:

@@ -1,4 +1,4 @@
-// How a text longer than the context is scored.
+// Windows in which a text longer than the context is scored.
 #pragma once
 
 #include <algorithm>
@@ -7,15 +7,15 @@
 
 namespace paceline::apps {
 
-/// Tokens [begin, end) are read at once; those from `fresh` on are scored.
+/// Tokens [begin, end) are read at once, and those from `fresh` on are scored.
 struct ScoreWindow {
   std::size_t begin = 0;
-  std::size_t fresh = 1; ///< Nothing precedes a text's first token.
+  std::size_t fresh = 1; ///< 1 at first, since nothing precedes a text's first token.
   std::size_t end = 0;
 };
 
-/// Windows that overlap by half, so that each token past the first one has at least half a context
-/// before it; each token but the first is fresh once. context: at least 2.
+/// Returns windows that overlap by half, so that each token past the first one has at least half a
+/// context before it; each token but the first is fresh once. context: at least 2.
 inline std::vector<ScoreWindow> score_windows(std::size_t tokens, std::size_t context) {
   std::vector<ScoreWindow> windows;
   for (std::size_t fresh = 1; fresh < tokens;) {

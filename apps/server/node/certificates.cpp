@@ -51,7 +51,7 @@ bool is_address(const std::string& host) {
          ::inet_pton(AF_INET6, host.c_str(), &any) == 1;
 }
 
-/// As OpenSSL's configuration has it; hosts were checked.
+/// Returns the names as OpenSSL's configuration writes them. The hosts were checked before.
 std::string alternative_names(const std::vector<std::string>& hosts) {
   std::string names;
   for (const std::string& host : hosts)
@@ -59,13 +59,13 @@ std::string alternative_names(const std::vector<std::string>& hosts) {
   return names;
 }
 
-/// issuer: null: it signs itself, and others.
+/// Makes a certificate. issuer: null for an authority, which signs itself and others.
 Certificate certify(const char* name, EVP_PKEY* key, X509* issuer, EVP_PKEY* issuer_key,
                     const std::vector<std::string>& hosts = {}) {
   Certificate made(X509_new());
   X509_set_version(made.get(), 2); // X.509 v3
   set_random_serial(made.get());
-  X509_gmtime_adj(X509_getm_notBefore(made.get()), -3600); // clocks are apart
+  X509_gmtime_adj(X509_getm_notBefore(made.get()), -3600); // The machines' clocks may differ.
   X509_gmtime_adj(X509_getm_notAfter(made.get()), valid_seconds);
   X509_set_pubkey(made.get(), key);
   X509_NAME_add_entry_by_txt(X509_get_subject_name(made.get()), "CN", MBSTRING_ASC,
@@ -85,7 +85,7 @@ tl::unexpected<Error> cannot_write(const std::string& path) {
               "give a new folder where this user may write");
 }
 
-/// A file that was not there before, for its owner alone.
+/// Writes a file that did not exist before, readable by its owner alone.
 template <class Write>
 Result<void> write_file(const std::string& path, const Write& write) {
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
@@ -110,7 +110,7 @@ Result<void> make_folder(const std::string& folder) {
   return {};
 }
 
-/// A machine's three files.
+/// Writes the three files of one machine.
 Result<void> write_machine(const std::string& folder, const Authority& authority,
                            const std::vector<std::string>& hosts) {
   const Key key(EVP_EC_gen("P-256"));
@@ -134,7 +134,8 @@ Result<void> write_machine(const std::string& folder, const Authority& authority
       });
 }
 
-/// A name of the Domain Name System, perhaps with a * for its first part, or an address.
+/// Whether the text is an address, or a name of the Domain Name System, whose first part may be a
+/// *.
 bool is_host(const std::string& text) {
   if (is_address(text))
     return true;

@@ -13,7 +13,8 @@ namespace {
 constexpr std::chrono::milliseconds refresh_pause{100};
 constexpr std::chrono::milliseconds resize_pause{500};
 
-/// The last column stays free: with a character there terminals differ in where the cursor is.
+/// Returns the columns for text. The last column stays free: with a character there terminals
+/// differ in where the cursor is.
 int text_columns(const ScreenSize& size) {
   return std::max(size.columns - 1, 1);
 }
@@ -52,8 +53,9 @@ std::string AnswerView::wrapped(const Delta& delta, int columns) {
   return text;
 }
 
-/// Terminals tell of a new size after they have moved what they show: while it changes, and where
-/// a line that was written before ends at an unknown column, no figures are shown.
+/// Whether figures can be shown. Terminals report a new size after they have moved what they show:
+/// while the size changes, and while the last line ends at an unknown column because it was written
+/// before, no figures are shown.
 bool AnswerView::has_room(const ScreenSize& size) {
   const auto now = std::chrono::steady_clock::now();
   if (size.columns != size_.columns || size.rows != size_.rows)

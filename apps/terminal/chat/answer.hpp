@@ -1,4 +1,4 @@
-// One answer as it comes: safe for the terminal, shaded, with figures below.
+// One answer as it is written: safe for the terminal, shaded, with figures below.
 #pragma once
 
 #include "apps/console/terminal.hpp"
@@ -12,18 +12,18 @@
 
 namespace paceline::apps {
 
-/// What an answer looks like on standard output.
+/// The look of an answer on standard output.
 struct AnswerLook {
-  bool safe = false;   ///< Standard output is a terminal.
-  bool shaded = false; ///< Tokens in the shades of their sources.
-  bool status = false; ///< A line of figures below while it comes.
+  bool safe = false;   ///< Whether characters are made safe, since standard output is a terminal.
+  bool shaded = false; ///< Whether tokens have the shades of their sources.
+  bool status = false; ///< Whether a line of figures stands below while it comes.
 };
 
 class AnswerView {
 public:
   AnswerView(Output& out, const Engine& engine, AnswerLook look);
   void show(const Delta& delta);
-  /// Takes the status away and ends the line.
+  /// Removes the status and ends the line.
   void finish();
 
 private:
@@ -43,10 +43,10 @@ private:
   WordWrap wrap_;
   StatusLine status_;
   ScreenSize size_;
-  std::chrono::steady_clock::time_point steady_; ///< When the window has kept its size for long.
+  std::chrono::steady_clock::time_point steady_; ///< The size counts as steady from then on.
 };
 
-/// "48 tokens, 312 tokens/s, acceptance 0.61, overlap 0.93, 32 of 57 prompt tokens cached"
+/// Returns "48 tokens, 312 tokens/s, acceptance 0.61, overlap 0.93, 32 of 57 prompt tokens cached".
 std::string answer_figures(const Finished& end);
 
 } // namespace paceline::apps

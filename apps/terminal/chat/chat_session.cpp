@@ -16,7 +16,8 @@ namespace {
 
 using Kind = ChatCommand::Kind;
 
-/// An answer takes at most this part of the context unless told otherwise, so that talk can go on.
+/// An answer takes at most one of so many parts of the context unless told otherwise, so that the
+/// chat can go on.
 constexpr int context_parts = 4;
 
 Error with_hint(Error error, const char* hint) {
@@ -116,7 +117,8 @@ std::string ChatSession::system_says() const {
                                       : "The system says: " + conversation_.system;
 }
 
-/// A template that refuses the conversation, or a conversation that is too long, is an error.
+/// Makes the request for the next answer. Errors: the template refuses the conversation, or the
+/// conversation is too long.
 Result<Request> ChatSession::next_request() const {
   Request request = options_.request;
   auto prompt = engine().chat_tokens(conversation_.messages());
@@ -142,7 +144,7 @@ Result<void> ChatSession::say(const std::string& text) {
   conversation_.turns.push_back({"user", text});
   auto said = next_request().and_then([&](const Request& request) { return answer(request); });
   if (!said || (said->text.empty() && said->end.reason == FinishReason::cancelled)) {
-    conversation_.turns.pop_back(); // as if it had not been said
+    conversation_.turns.pop_back(); // The message counts as not said.
     return said ? Result<void>() : tl::unexpected(said.error());
   }
   conversation_.turns.push_back({"assistant", said->text});
@@ -159,7 +161,7 @@ Result<void> ChatSession::say(const std::string& text) {
   return {};
 }
 
-/// What was there before stays where there is no other answer.
+/// Answers the last message again. The old answer stays if there is no other.
 Result<void> ChatSession::retry() {
   const std::vector<ChatMessage> before = conversation_.turns;
   if (before.size() < 2 || before.back().role != "assistant" || before.end()[-2].role != "user")
@@ -230,7 +232,7 @@ std::string ChatSession::models() const {
                        formats_text(model), model.device);
   };
   std::vector<std::string> drafts;
-  for (const std::string& name : engine().drafters()) // a look-up stands before a model
+  for (const std::string& name : engine().drafters()) // A look-up stands before a model.
     if (name == "suffix" || name == "ngram")
       drafts.push_back("Draft: " + name + " (looked up in the text)");
   if (const auto draft = engine().draft_model())

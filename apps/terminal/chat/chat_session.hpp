@@ -1,4 +1,4 @@
-// A chat: models, settings, what was said, and what its commands do.
+// A chat: models, settings, messages and commands.
 #pragma once
 
 #include "apps/console/interrupt.hpp"
@@ -19,14 +19,14 @@ struct ChatOptions {
   EngineOptions engine;
   Request request; ///< Its prompt is replaced in each turn.
   std::string system;
-  std::optional<std::string> question; ///< That is answered, and nothing else.
+  std::optional<std::string> question; ///< Question that is answered alone.
   bool color = false;
   bool quiet = false;
-  bool whole = false; ///< Standard input is one message.
+  bool whole = false; ///< Whether standard input is one message.
   bool no_history = false;
 };
 
-/// What Ctrl-C means: the end of the answer that is being written, or of the line being typed.
+/// Decides what Ctrl-C ends: the answer that is being written, or the line being typed.
 class Stopper {
 public:
   explicit Stopper(Interrupt& interrupt);
@@ -34,10 +34,10 @@ public:
   Stopper(const Stopper&) = delete;
   Stopper& operator=(const Stopper&) = delete;
 
-  /// From now on Ctrl-C cancels this; null: it ends the line being typed.
+  /// Makes Ctrl-C cancel this stream from now on; null: it ends the line being typed.
   void answering(Stream* stream);
-  int wake() const { return pipe_[0]; } ///< Readable when typing was interrupted.
-  bool stopped() const;                 ///< An answer was, since the last `answering`.
+  int wake() const { return pipe_[0]; } ///< Readable after typing was interrupted.
+  bool stopped() const;                 ///< Whether an answer was stopped since `answering`.
 
 private:
   void act();
@@ -51,14 +51,14 @@ private:
 
 class ChatSession {
 public:
-  /// The output must outlive it.
+  /// out: must outlive it.
   ChatSession(ChatOptions options, Session session, Stopper& stopper, Output& out);
 
-  /// Answers, or does what a command says. False: it is time to leave.
+  /// Answers, or executes a command. False: it is time to leave.
   Result<bool> take(const ChatCommand& command);
-  /// What opens a chat in a terminal.
+  /// Returns the text that opens a chat in a terminal.
   std::string greeting() const;
-  /// Where the checkpoint was not made to converse; else empty.
+  /// Returns a remark if the checkpoint was not made to converse; else empty.
   std::string template_remark() const;
   void remark(const std::string& text) const;
   Result<void> close() { return close_engine(session_->engine); }
@@ -86,10 +86,10 @@ private:
   Output& out_;
   Conversation conversation_;
 
-  // Of the whole session.
+  // These are totals of the whole session.
   int answers_ = 0;
   std::uint64_t tokens_ = 0;
-  std::uint64_t decoded_ = 0; ///< Behind each answer's first.
+  std::uint64_t decoded_ = 0; ///< Tokens behind each answer's first.
   double seconds_ = 0;
   std::uint64_t prompt_tokens_ = 0;
   std::uint64_t cached_tokens_ = 0;

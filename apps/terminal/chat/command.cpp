@@ -42,7 +42,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(spaces) - begin + 1);
 }
 
-/// The command with this name, or all whose names begin so.
+/// Returns the command with this name, or all whose names begin so.
 std::vector<const ChatCommandName*> find(std::string_view begun) {
   std::vector<const ChatCommandName*> found;
   for (const ChatCommandName& command : commands) {

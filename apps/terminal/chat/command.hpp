@@ -1,4 +1,4 @@
-// What a line typed into `paceline chat` asks for.
+// The commands that can be typed into `paceline chat`.
 #pragma once
 
 #include "paceline/error.hpp"
@@ -11,7 +11,7 @@ namespace paceline::apps {
 
 struct ChatCommand {
   enum class Kind {
-    say, ///< To the model; `argument` is the text.
+    say, ///< Text to the model, in `argument`.
     help,
     reset,
     retry,
@@ -22,30 +22,30 @@ struct ChatCommand {
     verify,
     temperature,
     seed,
-    set, ///< One of the settings by its name, or all of them.
+    set, ///< Set one of the settings by its name, or show all of them.
     stats,
     save,
     load,
     quit,
   };
   Kind kind = Kind::say;
-  std::string argument; ///< What follows the command's name, without white space around it.
+  std::string argument; ///< Text behind the command's name, without white space around it.
 };
 
 struct ChatCommandName {
   ChatCommand::Kind kind;
   std::string_view name;     ///< "/help"
-  std::string_view argument; ///< As help shows it; empty: it takes none.
+  std::string_view argument; ///< Argument as help shows it; empty: the command takes none.
   std::string_view help;
 };
 std::span<const ChatCommandName> chat_commands();
-/// Whether it is one of what `/set` sets: as the next answers are asked for.
+/// Whether `/set` can set this: a setting of the next requests.
 bool is_setting(ChatCommand::Kind kind);
-/// A line for each command; more where it is wider than `columns`.
+/// Returns a line for each command; more if it is wider than `columns`.
 std::string chat_help(int columns);
 
-/// A line that begins with "/" is a command, by its name or a beginning of it that no other has;
-/// one that begins with "//" is said with one "/" less. Whatever else is said.
+/// Parses a line. One that begins with "/" is a command, by its name or a beginning of it that no
+/// other has; one that begins with "//" is said with one "/" less. Any other line is said.
 Result<ChatCommand> parse_chat_line(std::string_view line);
 
 } // namespace paceline::apps

@@ -22,9 +22,10 @@ Words beginning_with(std::string_view begun, const Words& words) {
   return found;
 }
 
-/// Of the folder that was begun; folders end with a slash. folders: nothing else.
+/// Returns the entries of the begun folder; folders end with a slash. folders: whether to return
+/// only folders.
 Words files(std::string_view begun, bool folders) {
-  const std::size_t name_begin = begun.find_last_of('/') + 1; // 0 where there is none
+  const std::size_t name_begin = begun.find_last_of('/') + 1; // 0 if there is no slash.
   const std::string folder(begun.substr(0, name_begin));
   const std::string_view name = begun.substr(name_begin);
   Words found;
@@ -48,7 +49,7 @@ Words models(std::string_view begun, const Words& named) {
   return found;
 }
 
-/// "[off|sync|overlap|auto]": the words that are no placeholders.
+/// Returns the words of "[off|sync|overlap|auto]" that are no placeholders.
 Words values(std::string_view argument) {
   Words found;
   while (!argument.empty()) {
@@ -67,11 +68,11 @@ Words command_names(std::string_view begun) {
     if (command.name.starts_with(begun))
       found.emplace_back(command.name);
   if (std::ranges::find(found, begun) != found.end())
-    return {std::string(begun)}; // it may begin another one's name, too
+    return {std::string(begun)}; // The name may be the beginning of another, too.
   return found;
 }
 
-/// What could follow a command's name. argument: what of it is there.
+/// Returns the words that could follow a command's name. argument: the part of it that is typed.
 Words arguments(const ChatCommandName& command, std::string_view argument) {
   const std::size_t blank = argument.find(' ');
   switch (command.kind) {
@@ -102,7 +103,8 @@ std::string common_beginning(const Words& words) {
   return common;
 }
 
-/// words: of which `begun` is the beginning. more: something follows a word that stands alone.
+/// Makes the completion. words: words that begin with `begun`. more: whether something follows a
+/// word that is the only one.
 ChatCompletion completion(std::string_view begun, Words words, bool more) {
   if (words.empty())
     return {};

@@ -1,4 +1,4 @@
-// What Tab adds to a line of a chat.
+// Completion of a chat's lines by Tab.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 namespace paceline::apps {
 
 struct ChatCompletion {
-  std::string rest;               ///< To put behind the line: as far as all words go together.
-  std::vector<std::string> words; ///< That could stand there: commands, models, files, values.
+  std::string rest;               ///< Text behind the line that all words have in common.
+  std::vector<std::string> words; ///< Possible words there: commands, models, files, values.
 };
-/// line: up to the cursor. What is said is not completed.
+/// Completes a command; text for the model is not completed. line: up to the cursor.
 ChatCompletion complete_chat_line(std::string_view line);
 
 } // namespace paceline::apps

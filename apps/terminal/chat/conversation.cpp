@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* format_name = "paceline-chat-1";
 
-/// A member that is a text; none: it is not there, or something else.
+/// Returns a member that is a text; null: it is not there, or something else.
 const json::string* text_in(const json::object& object, const char* key) {
   const json::value* value = object.if_contains(key);
   return value ? value->if_string() : nullptr;

@@ -1,4 +1,4 @@
-// What was said in a chat, and the file it is kept in.
+// The messages of a chat, and the file they are kept in.
 #pragma once
 
 #include "paceline/chat.hpp"
@@ -10,19 +10,19 @@
 namespace paceline::apps {
 
 struct Conversation {
-  std::string system; ///< Empty: nothing.
+  std::string system; ///< Empty: no system message.
   std::vector<ChatMessage> turns;
 
-  /// All of it, as a chat template takes it.
+  /// Returns all messages, as a chat template takes them.
   std::vector<ChatMessage> messages() const;
 };
 
-/// JSON: {"format": "paceline-chat-1", "system": "...", "messages": [{"role", "content"}, ...]}
+/// Returns {"format": "paceline-chat-1", "system": "...", "messages": [{"role", "content"}, ...]}.
 std::string to_json(const Conversation& conversation);
-/// name: of the file, for messages.
+/// Reads that. name: the file's, for messages.
 Result<Conversation> conversation_from_json(const std::string& name, const std::string& text);
 
-/// Writes to a temporary beside `path` and renames it: nothing half-written is left.
+/// Writes to a temporary file beside `path` and renames it, so that no half-written file is left.
 Result<void> save(const Conversation& conversation, const std::string& path);
 Result<Conversation> load(const std::string& path);
 

@@ -25,16 +25,16 @@
 namespace paceline::apps {
 namespace {
 
-// A terminal that brackets what is pasted puts these around it.
+// A terminal that marks pasted text puts these codes around it.
 constexpr const char* brackets_on = "\x1b[?2004h";
 constexpr const char* brackets_off = "\x1b[?2004l";
 constexpr std::string_view paste_end = "\x1b[201~";
 constexpr const char* erase_below = "\x1b[J";
 
-/// Readable after the window changed its size, or the shell had the terminal: whichever thread the
-/// system has handle the signal, the editor wakes up.
+/// Event file that becomes readable after the window changed its size, or the shell had the
+/// terminal: whichever thread the system lets handle the signal, the editor wakes up.
 int signalled = -1;
-volatile std::sig_atomic_t continued = 0; ///< By `fg`.
+volatile std::sig_atomic_t continued = 0; ///< Set when `fg` continued the program.
 
 void handle(int signal) {
   const int error = errno;
@@ -52,8 +52,8 @@ void handle_signals() {
   sigaction(SIGCONT, &action, nullptr);
 }
 
-/// Takes away what was typed: from the cursor, which is behind `text`, up to the text's beginning.
-/// columns: those that the terminal has now, and has put its lines into.
+/// Returns the codes that erase what was typed: from the cursor, which is behind `text`, up to the
+/// text's beginning. columns: the terminal's width now, into which it has put its lines.
 std::string to_beginning(std::string_view text, int columns) {
   int rows = 0;
   for (bool more = true; more;) {
@@ -65,7 +65,7 @@ std::string to_beginning(std::string_view text, int columns) {
   return (rows > 0 ? fmt::format("\r\x1b[{}A", rows) : std::string("\r")) + erase_below;
 }
 
-/// Characters are those of UTF-8, whatever the user's language.
+/// Makes characters those of UTF-8, whatever the user's language.
 void use_utf8() {
   std::setlocale(LC_CTYPE, "");
   if (std::string_view(nl_langinfo(CODESET)) != "UTF-8")
@@ -97,7 +97,7 @@ private:
   EditorOptions options_;
   std::string prompt_;
   bool interrupted_ = false;
-  bool brackets_ = moves_cursor(true); ///< Pastes are told from typing.
+  bool brackets_ = moves_cursor(true); ///< Whether the terminal tells pastes from typing.
 };
 
 Editor::Editor(EditorOptions options) : history_(options.history), options_(std::move(options)) {
@@ -112,7 +112,7 @@ Editor::Editor(EditorOptions options) : history_(options.history), options_(std:
   el_set(edit_, EL_ADDFN, "paceline-complete", "Completes commands, and what they take", complete);
   el_set(edit_, EL_BIND, "^I", "paceline-complete", nullptr);
   el_set(edit_, EL_BIND, "^R", "em-inc-search-prev", nullptr);
-  el_source(edit_, nullptr); // the user's own keys
+  el_source(edit_, nullptr); // This reads the user's own keys.
   el_set(edit_, EL_ADDFN, "paceline-paste", "Takes what is pasted", paste);
   el_set(edit_, EL_BIND, "\\e[200~", "paceline-paste", nullptr);
 }
@@ -133,9 +133,9 @@ void Editor::bracket(const char* code) const {
   std::fflush(stdout);
 }
 
-/// After the window changed its size, or the shell had the terminal, where what stood there has
-/// scrolled away. Otherwise it stands where the terminal has moved it, and is written over: libedit
-/// would begin wherever the cursor is.
+/// Writes the line again, after the window changed its size, or after the shell had the terminal
+/// and the old line has scrolled away. After a change of size the line stands where the terminal
+/// has moved it, and is erased first: libedit would begin wherever the cursor is.
 void Editor::redraw() {
   if (std::exchange(continued, 0) != 0) {
     el_set(edit_, EL_PREP_TERM, 0);
@@ -150,7 +150,7 @@ void Editor::redraw() {
   el_set(edit_, EL_REFRESH);
 }
 
-/// False: interrupted.
+/// Waits for a byte. False: interrupted.
 bool Editor::await_input() {
   std::array files{pollfd{STDIN_FILENO, POLLIN, 0}, pollfd{options_.wake, POLLIN, 0},
                    pollfd{signalled, POLLIN, 0}};
@@ -167,7 +167,7 @@ int Editor::read_character(EditLine* edit, wchar_t* out) {
   return of(edit).read_character(out);
 }
 
-/// 1; 0 at the input's end; -1 when interrupted.
+/// Reads a byte. Returns 1; 0 at the input's end; -1 when interrupted.
 int Editor::read_byte(char* out) {
   for (;;) {
     if (!await_input()) {
@@ -189,7 +189,7 @@ int Editor::read_character(wchar_t* out) {
       return count;
     const std::size_t size = std::mbrtowc(out, &byte, 1, &state);
     if (size == std::size_t(-1))
-      state = {}; // not UTF-8: left out
+      state = {}; // Bytes that are not UTF-8 are left out.
     else if (size != std::size_t(-2))
       return 1;
   }
@@ -223,7 +223,7 @@ Typed Editor::next(const std::string& prompt) {
   prompt_ = prompt;
   interrupted_ = false;
   eventfd_t before = 0;
-  (void)eventfd_read(signalled, &before); // what an answer went through
+  (void)eventfd_read(signalled, &before); // This clears events that came during an answer.
   continued = 0;
   el_resize(edit_);
   bracket(brackets_on);

@@ -9,12 +9,13 @@
 namespace paceline::apps {
 
 struct EditorOptions {
-  std::string history; ///< File; empty: lines are remembered while the program runs only.
-  int wake = -1;       ///< A file that is readable once typing was interrupted by Ctrl-C.
+  std::string history; ///< History file; empty: lines are remembered while the program runs only.
+  int wake = -1;       ///< File that is readable once Ctrl-C interrupted the typing.
 };
 
-/// With libedit's keys, history, and Tab for commands and what they take. What is pasted becomes
-/// part of the line being typed, its line ends included, and is sent by Enter as one message.
+/// Makes an editor with libedit's keys, history, and Tab for commands and their arguments. A pasted
+/// text becomes part of the line being typed, its line ends included, and Enter sends the whole as
+/// one message.
 std::unique_ptr<LineSource> make_editor(const EditorOptions& options);
 
 } // namespace paceline::apps

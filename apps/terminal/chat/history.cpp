@@ -21,7 +21,7 @@ struct Closer {
 };
 using File = std::unique_ptr<std::FILE, Closer>;
 
-/// Opened at its end, for this chat alone until it is closed; null: it cannot be written.
+/// Opens the file at its end, for this chat alone until it is closed; null: it cannot be written.
 File open_alone(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (descriptor < 0)
@@ -33,7 +33,7 @@ File open_alone(const std::string& path) {
   }
   if (flock(descriptor, LOCK_EX) != 0)
     return nullptr;
-  std::fseek(file.get(), 0, SEEK_END); // libedit writes its heading where a file is empty
+  std::fseek(file.get(), 0, SEEK_END); // libedit writes its heading if a file is empty.
   return file;
 }
 
@@ -43,7 +43,7 @@ bool is_empty(const std::string& path) {
   return failed || size == 0;
 }
 
-/// Of at most so many lines.
+/// Makes a history of at most so many lines.
 History* new_history(int lines) {
   History* history = history_init();
   HistEvent event{};
@@ -51,7 +51,7 @@ History* new_history(int lines) {
   return history;
 }
 
-/// Keeps the newest lines alone.
+/// Keeps only the newest lines.
 void cut(const std::string& path) {
   const File file = open_alone(path);
   if (!file)
@@ -76,7 +76,7 @@ ChatHistory::ChatHistory(std::string file)
     return;
   const int lines = ::history(history_, &event, H_LOAD, file_.c_str());
   if (lines < 0)
-    file_.clear(); // nothing is written into what somebody else's program wrote
+    file_.clear(); // Another program wrote this file, so nothing is written into it.
   else if (lines >= 2 * history_lines_max)
     cut(file_);
 }
@@ -92,7 +92,7 @@ void ChatHistory::remember(const std::string& line) {
   ::history(history_, &event, H_ENTER, line.c_str());
   if (file_.empty())
     return;
-  History* one = new_history(1); // H_SAVE_FP writes all of a history
+  History* one = new_history(1); // H_SAVE_FP would write all of the other history.
   ::history(one, &event, H_ENTER, line.c_str());
   if (const File file = open_alone(file_))
     ::history(one, &event, H_SAVE_FP, file.get());
@@ -103,7 +103,7 @@ std::string history_file() {
   const char* state = std::getenv("XDG_STATE_HOME");
   const char* home = std::getenv("HOME");
   fs::path folder;
-  if (state && state[0] == '/') // the specification: others are ignored
+  if (state && state[0] == '/') // The specification says that relative paths are ignored.
     folder = state;
   else if (home && *home)
     folder = fs::path(home) / ".local/state";

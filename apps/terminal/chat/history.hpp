@@ -1,4 +1,4 @@
-// What was typed into chats, remembered in a file that several of them share.
+// The lines that were typed into chats, in a file that several chats share.
 #pragma once
 
 #include <histedit.h>
@@ -6,12 +6,13 @@
 
 namespace paceline::apps {
 
-/// Lines for libedit's keys. Each is in the file as soon as it was typed, behind those that other
-/// chats have typed meanwhile: however a chat ends, it takes nobody's lines along. The file is cut
-/// to its newest lines when a chat begins. It is readable by its owner alone.
+/// The history for libedit's keys. Each line is written to the file as soon as it was typed, behind
+/// the lines that other chats have typed meanwhile, so that a chat that ends in any way loses
+/// nobody's lines. The file is cut to its newest lines when a chat begins. Only its owner can read
+/// it.
 class ChatHistory {
 public:
-  /// file: empty, or one that holds something else: lines are remembered while the program runs
+  /// file: if it is empty, or holds something else, lines are remembered while the program runs
   /// only.
   explicit ChatHistory(std::string file);
   ~ChatHistory();
@@ -26,8 +27,8 @@ private:
   History* history_;
 };
 
-/// $XDG_STATE_HOME/paceline/chat_history, below ~/.local/state by default; its folder is made.
-/// Empty: there is no home.
+/// Returns $XDG_STATE_HOME/paceline/chat_history, below ~/.local/state by default, and makes its
+/// folder. Empty: there is no home folder.
 std::string history_file();
 
 } // namespace paceline::apps

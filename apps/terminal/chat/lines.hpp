@@ -1,4 +1,4 @@
-// Where a chat's lines come from, and how they become messages.
+// The source of a chat's lines, and their assembly to messages.
 #pragma once
 
 #include <memory>
@@ -11,35 +11,36 @@ namespace paceline::apps {
 struct Typed {
   enum class Kind {
     line,
-    pasted, ///< Several lines at once: a message whatever it begins with.
+    pasted, ///< Several lines at once, which are a message whatever it begins with.
     end,
     interrupted,
   };
   Kind kind = Kind::end;
-  std::string line; ///< Without its end.
+  std::string line; ///< Text without its line end.
 };
 
 class LineSource {
 public:
   virtual ~LineSource() = default;
-  /// Waits for the next line. prompt: shown where a person types.
+  /// Waits for the next line. prompt: shown if a person types.
   virtual Typed next(const std::string& prompt) = 0;
 };
 
-/// Standard input as it is.
+/// Makes a source that reads standard input as it is.
 std::unique_ptr<LineSource> make_plain_source();
 
-/// What a terminal sent for a paste, as the text that was meant: line ends are \n, none stands at
-/// the end, and control characters that would be keys are left out.
+/// Turns what a terminal sent for a paste into the text that was meant: line ends are \n, none
+/// stands at the end, and control characters that would be keys are left out.
 std::string pasted_text(std::string_view sent);
 
-/// Puts lines together: one that ends with \ goes on, and so does what stands between lines of """.
+/// Puts lines together to messages: a line that ends with \ is continued by the next, and lines
+/// between two lines of """ belong together.
 class MessageReader {
 public:
-  /// The message, when this line completes it.
+  /// Returns the message if this line completes it.
   std::optional<std::string> feed(const std::string& line);
   bool begun() const { return begun_; }
-  /// What has been begun, as it is; nothing is begun any more.
+  /// Returns the unfinished message and begins a new one.
   std::string take();
   void forget();
 

@@ -107,7 +107,7 @@ constexpr Kind of_a_request[] = {Kind::speculation, Kind::window, Kind::verify, 
 } // namespace
 
 Result<ChatCommand> named_setting(std::string_view given) {
-  constexpr std::string_view parameter = "parameter "; // as other chats have it
+  constexpr std::string_view parameter = "parameter "; // Other chats write this word.
   if (given.starts_with(parameter))
     given.remove_prefix(parameter.size());
   auto command = parse_chat_line("/" + std::string(given));

@@ -9,12 +9,12 @@
 
 namespace paceline::apps {
 
-/// Applies /speculation, /window, /verify, /temperature or /seed, and says what holds now; without
-/// an argument nothing changes.
+/// Applies /speculation, /window, /verify, /temperature or /seed, and returns the value that holds
+/// now; without an argument nothing changes.
 Result<std::string> apply_setting(const ChatCommand& command, Request& request);
-/// What `/set` is given, as the command of that name: "seed 7", or "parameter seed 7".
+/// Returns the argument of `/set` as the command of that name: "seed 7", or "parameter seed 7".
 Result<ChatCommand> named_setting(std::string_view given);
-/// What holds of all that apply_setting applies: a line.
+/// Returns the values of all settings that apply_setting applies, in a line.
 std::string all_settings(const Request& request);
 
 } // namespace paceline::apps

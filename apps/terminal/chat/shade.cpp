@@ -8,9 +8,9 @@ namespace {
 
 const char* code_of(TokenSource source) {
   switch (source) {
-  case TokenSource::target: return "1";     // bold: the expensive ones
-  case TokenSource::draft: return "36";     // cyan
-  case TokenSource::lookahead: return "32"; // green
+  case TokenSource::target: return "1";     // Bold, since these are the expensive ones.
+  case TokenSource::draft: return "36";     // Cyan.
+  case TokenSource::lookahead: return "32"; // Green.
   }
   return "0";
 }
@@ -29,7 +29,7 @@ void Shader::token(std::string_view bytes, TokenSource source) {
 std::deque<Shader::Part> Shader::cut(std::string_view text) {
   std::deque<Part> parts;
   while (!text.empty()) {
-    std::size_t end = text.size(); // what no token announced is the target's
+    std::size_t end = text.size(); // Text that no token announced is the target's.
     TokenSource source = TokenSource::target;
     if (!waiting_.empty()) {
       Length& first = waiting_.front();
@@ -39,7 +39,8 @@ std::deque<Shader::Part> Shader::cut(std::string_view text) {
       if (first.bytes == 0)
         waiting_.pop_front();
     }
-    // Back to a character's begin: the rest of it belongs to who completes it.
+    // The cut goes back to a character's beginning: the character belongs to the token that
+    // completes it.
     std::size_t cut = end;
     while (cut > 0 && cut < text.size() && continues(text[cut]))
       --cut;

@@ -1,5 +1,5 @@
-// Who wrote which part of a text: accepted draft tokens, the target's own, lookahead that came
-// true.
+// Shades that show who wrote which part of a text: accepted draft tokens, the target's own, or
+// lookahead that came true.
 #pragma once
 
 #include "paceline/event.hpp"
@@ -10,8 +10,8 @@
 
 namespace paceline::apps {
 
-/// Cuts streamed text where its tokens end. Text may lag behind tokens (a character or a stop
-/// string that is incomplete), so their bytes wait here.
+/// Cuts streamed text at the ends of its tokens. Text may lag behind tokens (a character or a stop
+/// string that is incomplete), so the lengths of tokens wait here.
 class Shader {
 public:
   struct Part {
@@ -19,9 +19,10 @@ public:
     TokenSource source = TokenSource::target;
   };
 
-  /// The next token's bytes, as they are inside a text.
+  /// Adds the next token's bytes, as they are inside a text.
   void token(std::string_view bytes, TokenSource source);
-  /// The parts of the text that comes next. A character that several tokens share goes to the last.
+  /// Returns the parts of the text that comes next. A character that several tokens share goes to
+  /// the last.
   std::deque<Part> cut(std::string_view text);
 
 private:
@@ -32,10 +33,10 @@ private:
   std::deque<Length> waiting_;
 };
 
-/// Text in the shade of its source: a code of the terminal's before it and one behind it, and
-/// neither around line ends.
+/// Returns text in the shade of its source, with a code of the terminal's before and behind it, and
+/// no code around line ends.
 std::string shaded(std::string_view text, TokenSource source);
-/// What the shades mean, in one line.
+/// Returns the meaning of the shades, in one line.
 std::string shade_legend();
 
 } // namespace paceline::apps

@@ -7,10 +7,10 @@
 namespace paceline::apps {
 namespace {
 
-// As all terminals since the VT100 know them.
-constexpr const char* erase_below = "\033[J";              // from the cursor on
-constexpr const char* make_line_below = "\033D\033[A";     // scrolls at the screen's end
-constexpr const char* to_line_below = "\0337\r\n\033[?7l"; // where nothing wraps
+// All terminals since the VT100 know these codes.
+constexpr const char* erase_below = "\033[J";              // Erases from the cursor on.
+constexpr const char* make_line_below = "\033D\033[A";     // Scrolls at the screen's end.
+constexpr const char* to_line_below = "\0337\r\n\033[?7l"; // Turns wrapping off there.
 constexpr const char* back_to_text = "\033[?7h\0338";
 
 } // namespace

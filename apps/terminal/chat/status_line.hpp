@@ -6,18 +6,18 @@
 
 namespace paceline::apps {
 
-/// Gives what to print so that a status stands in the line below the text and the cursor is back at
-/// the text's end. It counts no columns and needs no region of the screen: whatever the window's
-/// size became meanwhile, the status is what stands behind the cursor, and goes with it.
+/// Makes the codes that show a status in the line below the text and put the cursor back at the
+/// text's end. It counts no columns and needs no region of the screen: whatever the window's size
+/// became meanwhile, the status is what stands behind the cursor, and is erased with it.
 class StatusLine {
 public:
-  /// What to print for `text`: takes the status away before it and, where there is `room`, puts it
-  /// back behind it. The cursor must not be at the very end of a line then, where terminals differ
+  /// Returns what to print for `text`: the status is removed before it and, if there is `room`, put
+  /// back behind it. The cursor must then not be at the very end of a line, where terminals differ
   /// in what going back means. columns: of the screen, now.
   std::string write(std::string_view text, int columns, bool room = true);
-  /// The figures from the next `write` on.
+  /// Sets the figures, from the next `write` on.
   void set(std::string status) { status_ = std::move(status); }
-  /// What to print so that no status is left.
+  /// Returns what to print so that no status is left.
   std::string clear();
 
 private:

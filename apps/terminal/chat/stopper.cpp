@@ -7,7 +7,7 @@ namespace paceline::apps {
 
 Stopper::Stopper(Interrupt& interrupt) : scope_(interrupt.on_each([this] { act(); })) {
   if (pipe2(pipe_, O_CLOEXEC | O_NONBLOCK) != 0)
-    pipe_[0] = pipe_[1] = -1; // Ctrl-C then leaves the line being typed as it is
+    pipe_[0] = pipe_[1] = -1; // Ctrl-C then leaves the line being typed as it is.
 }
 
 Stopper::~Stopper() {

@@ -46,7 +46,7 @@ std::string WordWrap::take(std::string_view first, int columns) {
     blanks_ += first;
     return out;
   }
-  // Scripts without blanks, whose characters are wide, break anywhere; so do words without end.
+  // Scripts without blanks, whose characters are wide, break anywhere; so do overlong words.
   const int width = display_width(first);
   std::string out = width > 1 || width_ + width > columns ? place(columns) : std::string();
   plain_ += first;
@@ -54,7 +54,7 @@ std::string WordWrap::take(std::string_view first, int columns) {
   return width > 1 ? out + place(columns) : out;
 }
 
-/// The word behind its blanks, or at the begin of a new line.
+/// Puts the word behind its blanks, or at the beginning of a new line.
 std::string WordWrap::place(int columns) {
   paint();
   if (word_.empty())

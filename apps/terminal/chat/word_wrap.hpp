@@ -9,17 +9,17 @@
 
 namespace paceline::apps {
 
-/// Ends lines itself, between words, before the terminal would end them within one. A word is kept
-/// back until it is whole: what was shown cannot be taken back once the window has changed its
-/// size. Where a line ends, the blanks between its words are left out.
+/// Ends lines between words, before the terminal would end them within one. A word is kept back
+/// until it is whole: text that was shown cannot be taken back once the window has changed its
+/// size. The blanks at the end of a line are left out.
 class WordWrap {
 public:
-  /// What to print now that `text` has come, in the shade of its source if one is given.
-  /// columns: of the widest line.
+  /// Returns what to print now that `text` has come, in the shade of its source if one is given.
+  /// columns: most columns of a line.
   std::string write(std::string_view text, std::optional<TokenSource> source, int columns);
-  /// The word that was kept back.
+  /// Returns the word that was kept back.
   std::string finish(int columns);
-  /// Columns of the last line that are written.
+  /// Returns how many columns of the last line are written.
   int column() const { return column_; }
 
 private:
@@ -27,11 +27,11 @@ private:
   std::string place(int columns);
   void paint();
 
-  std::string blanks_; ///< Before the word.
-  std::string word_;   ///< With the codes of its shades,
-  std::string plain_;  ///< and what of it has no shade yet.
+  std::string blanks_; ///< Blanks before the word.
+  std::string word_;   ///< The word with the codes of its shades.
+  std::string plain_;  ///< The end of the word that has no shade yet.
   std::optional<TokenSource> source_;
-  int width_ = 0; ///< Of the word.
+  int width_ = 0; ///< Columns of the word.
   int column_ = 0;
 };
 

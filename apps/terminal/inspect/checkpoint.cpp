@@ -22,7 +22,8 @@ const char* name_of(models::ModelPart part) {
   return "other";
 }
 
-/// What is left of a block's matrices: elements, and a scale for each block of them.
+/// Returns the size of a block's matrices after quantization: elements, and a scale for each block
+/// of them.
 std::uint64_t quantized_bytes(WeightFormat format, std::uint64_t elements) {
   const auto bits = std::uint64_t(gpu::element_bits(format) * gpu::mx_block + 8);
   return elements * bits / (8 * gpu::mx_block);
@@ -52,8 +53,8 @@ void add_tensors(Checkpoint& checkpoint, const models::TensorSource& source) {
   checkpoint.cache_dtype = source.dtype() == gpu::DType::bf16 ? gpu::DType::bf16 : gpu::DType::f32;
 }
 
-/// What a model of this configuration is made of, and the source does not have. A layer may be
-/// stored as several tensors, whose names all begin with its own.
+/// Returns the tensors that a model of this configuration needs and the source does not have. A
+/// layer may be stored as several tensors, whose names all begin with its own.
 std::vector<std::string> missing_in(const models::ModelConfig& config,
                                     const models::TensorSource& source) {
   using enum models::TensorRole;
@@ -85,7 +86,7 @@ std::vector<std::string> missing_in(const models::ModelConfig& config,
   return out;
 }
 
-/// Moves a result's value to `out`, or hands its error on.
+/// Moves a result's value to `out`, or returns its error.
 template <class T>
 Result<void> assign(T& out, Result<T> result) {
   if (!result)
@@ -122,7 +123,7 @@ Result<Checkpoint> read_checkpoint(const std::string& name, const std::string& r
 
 namespace {
 
-/// The target once more: what is not quantized is the target's.
+/// Reads the target once more; the parts that are not quantized are shared with the target.
 Result<Checkpoint> read_self_draft(const std::string& name, const std::string& target) {
   return models::self_draft_format(name)
       .and_then([&](WeightFormat format) { return read_checkpoint(target, "target", format); })
@@ -133,7 +134,8 @@ Result<Checkpoint> read_self_draft(const std::string& name, const std::string& t
       });
 }
 
-/// A head on the target, whose tokenizer it has. The target leaves what it reads in its pages.
+/// Reads a head on the target, whose tokenizer it has. The target keeps in its pages the values
+/// that the head reads.
 Result<Checkpoint> read_head_draft(Checkpoint& target, const std::string& name) {
   Checkpoint c;
   c.name = name;

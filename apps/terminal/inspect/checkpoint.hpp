@@ -1,5 +1,5 @@
-// What a checkpoint says of itself, read without loading a model from it; and of two of them,
-// whether they make a pair.
+// The facts in a checkpoint, read without loading a model from it, and whether two checkpoints make
+// a pair.
 #pragma once
 
 #include "gpu/operations.hpp"
@@ -20,7 +20,7 @@
 
 namespace paceline::apps {
 
-/// All that a folder says, without loading a model from it.
+/// All facts in a folder, read without loading a model from it.
 struct Checkpoint {
   std::string name;
   std::string folder;
@@ -30,18 +30,18 @@ struct Checkpoint {
   Result<text::ChatTemplate> chat = text::ChatTemplate::plain(""); ///< Or why it has none to use.
   std::uint64_t parameters = 0;
   std::vector<std::string> dtypes;
-  std::string description;                              ///< What else the file says of itself.
-  std::map<std::string, std::uint64_t> bytes;           ///< Of weights, by part,
-  std::map<std::string, std::set<std::string>> formats; ///< and how they are stored.
-  std::vector<std::string> missing; ///< Tensors that a model of this configuration needs.
-  std::uint64_t decoded_bytes = 0;  ///< Of stored blocks, once they are `decoded_to`; 0: none are.
+  std::string description;                              ///< Other facts that the file states.
+  std::map<std::string, std::uint64_t> bytes;           ///< Bytes of weights, by part.
+  std::map<std::string, std::set<std::string>> formats; ///< Storage formats of weights, by part.
+  std::vector<std::string> missing; ///< Tensors that this configuration needs and the folder lacks.
+  std::uint64_t decoded_bytes = 0;  ///< Size of stored blocks as `decoded_to`; 0: none are decoded.
   gpu::DType decoded_to = gpu::DType::bf16;
   gpu::DType cache_dtype = gpu::DType::bf16;
-  std::optional<WeightFormat> format = {}; ///< That its blocks would be quantized to,
-  std::uint64_t loaded_bytes = 0;          ///< and all weights then, in memory.
-  std::uint64_t kept_bytes = 0;            ///< Of them what no format quantizes.
-  std::uint64_t shared_bytes = 0;          ///< That are the target's, too: a draft out of it.
-  /// Of a head on the target: its layout, and the layers whose inputs it reads.
+  std::optional<WeightFormat> format = {}; ///< Format that its blocks would be quantized to.
+  std::uint64_t loaded_bytes = 0;          ///< Bytes of all weights in memory in that format.
+  std::uint64_t kept_bytes = 0;            ///< Bytes among them that no format quantizes.
+  std::uint64_t shared_bytes = 0;          ///< Bytes that are the target's, too: a draft out of it.
+  /// The layout of a head on the target; the next member has the layers whose inputs it reads.
   std::string head_layout = {};
   std::vector<int> target_layers = {};
 
@@ -56,21 +56,21 @@ struct Checkpoint {
   }
 };
 
-/// name: a folder, a hub id or `demo`. role: `target` or `draft`, for errors. format: what its
-/// blocks would be quantized to.
+/// Reads a checkpoint. name: a folder, a hub id or `demo`. role: `target` or `draft`, for errors.
+/// format: the one that its blocks would be quantized to.
 Result<Checkpoint> read_checkpoint(const std::string& name, const std::string& role,
                                    const std::optional<WeightFormat>& format);
 
-/// The same of a draft, which may be of the target's own weights (`self:FORMAT`) or a head on it
-/// (`eagle3:DIR`); the target then leaves what the head reads in its pages.
+/// Reads a draft, which may be of the target's own weights (`self:FORMAT`) or a head on it
+/// (`eagle3:DIR`); the target then keeps in its pages the values that the head reads.
 Result<Checkpoint> read_draft(const std::string& name, Checkpoint& target,
                               const std::optional<WeightFormat>& format);
 
-/// What is to be said of two checkpoints together.
+/// The facts on two checkpoints together.
 struct Pair {
-  Result<std::shared_ptr<const text::VocabularyMap>> map; ///< Null: the vocabulary is one.
+  Result<std::shared_ptr<const text::VocabularyMap>> map; ///< Null: both have the same vocabulary.
   std::uint64_t bytes; ///< Weights, and the caches of one sequence of the target's whole context.
-  int draft_context;   ///< Beyond it the draft is left out; 0: it reads as far as the target.
+  int draft_context;   ///< Positions that the draft reads; 0: as many as the target.
 };
 
 Pair pair_of(const Checkpoint& target, const Checkpoint& draft);

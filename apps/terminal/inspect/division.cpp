@@ -37,7 +37,7 @@ Result<std::vector<models::DevicePart>> read_parts(const EngineOptions& engine,
                           engine.tensor_parallel_size, load_options(engine));
 }
 
-/// Of the memory that a place has: alone, or with others on the host.
+/// Bytes that weights and one token take of a place's memory, which places on the host share.
 struct Taken {
   std::size_t weights = 0;
   std::size_t token = 0;

@@ -24,8 +24,8 @@ std::string sampling_text(const sampling::Warping& w) {
                                   w.top_k, w.top_p, w.min_p);
 }
 
-/// A checkpoint without a template of its own has the plain format, which names what ends an
-/// answer.
+/// Returns the kind of chat template. A checkpoint without a template of its own has the plain
+/// format, which names what ends an answer.
 const char* chat_kind(const Checkpoint& c) {
   if (!c.chat)
     return "broken";
@@ -132,7 +132,7 @@ boost::json::object pair_json(const Pair& pair) {
 
 namespace {
 
-/// How a part is stored, where a checkpoint has several formats.
+/// Returns how a part is stored, if a checkpoint has several formats.
 std::string formats_text(const Checkpoint& c, const std::string& part) {
   const auto at = c.formats.find(part);
   return c.dtypes.size() < 2 || at == c.formats.end()
@@ -149,7 +149,7 @@ std::string missing_text(const std::vector<std::string>& names) {
                      names.size() > shown ? fmt::format(" and {} more", names.size() - shown) : "");
 }
 
-/// A line of its own, where there is something to tell.
+/// Returns a line of its own, if there is something to tell.
 std::string not_obeyed_text(const models::GenerationDefaults& defaults) {
   return defaults.not_obeyed.empty()
              ? ""

@@ -1,4 +1,4 @@
-// Checkpoints and pairs of them, for people and for programs.
+// Reports on checkpoints and pairs of them, for people and for programs.
 #pragma once
 
 #include "apps/terminal/inspect/checkpoint.hpp"
@@ -8,11 +8,11 @@
 
 namespace paceline::apps {
 
-/// docs/program.md
+/// Returns the object of docs/program.md.
 boost::json::object checkpoint_json(const Checkpoint& checkpoint);
 boost::json::object pair_json(const Pair& pair);
 
-/// role: what the checkpoint is called, `target` or `draft`.
+/// Returns a text. role: what the checkpoint is called, `target` or `draft`.
 std::string checkpoint_text(const Checkpoint& checkpoint, const std::string& role);
 std::string pair_text(const Pair& pair);
 

@@ -21,7 +21,7 @@ std::string bar(int done, int wanted, int columns) {
   return out;
 }
 
-/// One lane: heading, rate, bar, text.
+/// Returns one lane: heading, rate, bar, text.
 std::vector<std::string> column(const RaceLane& lane, int wanted, int columns, int text_rows) {
   const std::string state = lane.finished ? fmt::format("{:.3g} s", lane.seconds)
                                           : counted(std::uint64_t(lane.tokens), "token");

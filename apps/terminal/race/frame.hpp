@@ -10,19 +10,19 @@ namespace paceline::apps {
 
 struct RaceScene {
   std::vector<RaceLane> lanes;
-  int tokens_wanted = 0; ///< That the longest lane has at its end; for the bars.
-  std::string how;       ///< One after another, or at once.
+  int tokens_wanted = 0; ///< Tokens of the longest lane at its end, for the bars.
+  std::string how;       ///< How they ran: one after another, or at once.
   std::string result;    ///< Empty before the end.
 };
 
-/// A window narrower than this gets plain lines.
+/// Narrower windows get plain lines.
 inline constexpr int race_columns_min = 60;
 
-/// Lines of at most `columns`, at most `rows` of them: heading, rate, bar and the text's last lines
-/// of each lane side by side, then what the picture is of. columns: race_columns_min or more.
+/// Returns at most `rows` lines of at most `columns`: heading, rate, bar and the text's last lines
+/// of each lane side by side, then a line on how they ran. columns: race_columns_min or more.
 std::vector<std::string> race_frame(const RaceScene& scene, int columns, int rows);
 
-/// A lane in a line, for pipes and narrow windows.
+/// Returns a lane as one line, for pipes and narrow windows.
 std::string race_line(const RaceLane& lane);
 
 } // namespace paceline::apps

@@ -1,4 +1,4 @@
-// How one way of decoding ran, and what was to be seen of it at any time.
+// A record of one way of decoding, and the view of it at any time.
 #pragma once
 
 #include "paceline/event.hpp"
@@ -11,7 +11,7 @@ namespace paceline::apps {
 
 struct Recording {
   struct Step {
-    double seconds = 0; ///< Since the request was submitted.
+    double seconds = 0; ///< Time since the request was submitted.
     std::string text;
     int tokens = 0;
   };
@@ -20,27 +20,27 @@ struct Recording {
   SpeculationMode mode = SpeculationMode::off;
   std::vector<Step> steps;
   std::vector<TokenId> tokens;
-  std::optional<Finished> end; ///< Once it ended.
+  std::optional<Finished> end; ///< Set once it ended.
 
-  /// Notes what came at that time.
+  /// Notes the tokens and text that came at that time.
   void add(const Delta& delta, double seconds);
-  /// From the submission to the last token; 0 before the end.
+  /// Returns the time from the submission to the last token; 0 before the end.
   double seconds() const;
 };
 
-/// A recording as it was `seconds` after the start.
+/// The view of a recording `seconds` after the start.
 struct RaceLane {
   std::string name;
   std::string text;
   int tokens = 0;
   double rate = 0; ///< Tokens per second so far.
   bool finished = false;
-  double seconds = 0; ///< That it took, once finished.
+  double seconds = 0; ///< Total time, once finished.
 };
 RaceLane lane_at(const Recording& recording, double seconds);
 
-/// "overlapped wins: 1.42 times as fast as plain, 1.10 times as fast as synchronous"; all must have
-/// ended.
+/// Returns "overlapped wins: 1.42 times as fast as plain, 1.10 times as fast as synchronous"; all
+/// must have ended.
 std::string verdict(const std::vector<Recording>& recordings);
 
 } // namespace paceline::apps

@@ -14,7 +14,7 @@ void OtherScreen::show(const std::vector<std::string>& lines) {
   std::string all = "\x1b[H";
   const char* between = "";
   for (const std::string& line : lines) {
-    all += between + ("\x1b[K" + line); // erased first: behind a full line that would hit its end
+    all += between + ("\x1b[K" + line); // Erasing a full line afterwards would hit its end.
     between = "\r\n";
   }
   out_.write(all + "\x1b[J");

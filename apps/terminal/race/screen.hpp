@@ -8,14 +8,15 @@
 
 namespace paceline::apps {
 
-/// The terminal's other screen, from construction to destruction: what was there before comes back.
+/// The terminal's other screen, from construction to destruction, which restores what was there
+/// before.
 class OtherScreen {
 public:
   explicit OtherScreen(Output& out);
   ~OtherScreen();
   OtherScreen(const OtherScreen&) = delete;
   OtherScreen& operator=(const OtherScreen&) = delete;
-  /// Replaces what it shows.
+  /// Replaces the contents of the screen.
   void show(const std::vector<std::string>& lines);
 
 private:

@@ -10,7 +10,7 @@
 namespace paceline::apps {
 namespace {
 
-constexpr int frame_rows_max = 16; ///< That stay on the screen.
+constexpr int frame_rows_max = 16; ///< Most rows of the frame that stays on the screen.
 
 std::vector<std::string> lines(const std::vector<Recording>& lanes, double seconds, int columns) {
   std::vector<std::string> out;

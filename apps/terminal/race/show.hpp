@@ -1,4 +1,4 @@
-// What shows a race: a screen of frames while it runs, and how it ended.
+// The display of a race: a screen of frames while it runs, and how it ended.
 #pragma once
 
 #include "apps/terminal/race/frame.hpp"
@@ -12,15 +12,15 @@ namespace paceline::apps {
 
 class RaceShow {
 public:
-  /// how: one after another, or at once. tokens: as in RaceScene.
+  /// how: whether they ran one after another, or at once. tokens: RaceScene::tokens_wanted.
   RaceShow(Output& out, std::string how, int tokens)
       : out_(out), how_(std::move(how)), tokens_(tokens) {}
 
-  /// Takes the terminal's screen. Without it nothing is drawn before the end.
+  /// Takes the terminal's screen. Without this call nothing is drawn before the end.
   void open() { screen_ = std::make_unique<OtherScreen>(out_); }
-  /// How it stands at that time.
+  /// Draws the state at that time.
   void draw(const std::vector<Recording>& lanes, double seconds);
-  /// The end, on the screen that was there before.
+  /// Prints the end, on the screen that was there before.
   void close(const std::vector<Recording>& lanes);
 
 private:
