@@ -247,6 +247,7 @@ cudaError_t attention(const Queue& queue, Tensor out, Tensor qkv, int heads,
   AttentionCall call{out,
                      qkv,
                      heads,
+                     head_groups(heads, cache.kv_heads),
                      options,
                      rows,
                      cache,
@@ -255,7 +256,7 @@ cudaError_t attention(const Queue& queue, Tensor out, Tensor qkv, int heads,
                      staged};
   if (!split)
     call.parts = nullptr;
-  const int groups = cache.kv_heads * head_groups(heads, cache.kv_heads).blocks;
+  const int groups = cache.kv_heads * call.groups.blocks;
   const dim3 grid(unsigned(rows.tile_count), unsigned(groups), unsigned(split ? call.chunks : 1));
   const auto attend = cache.dtype == DType::f32 ? attend_f32 : attend_bf16;
   if (const cudaError_t failed = attend(queue, grid, call); failed != cudaSuccess || !split)

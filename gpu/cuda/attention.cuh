@@ -40,6 +40,7 @@ struct AttentionCall {
   Tensor out;
   Tensor qkv;
   int heads;
+  HeadGroups groups;
   AttentionOptions options;
   Rows rows;
   Cache cache;
@@ -122,13 +123,18 @@ struct Sums {
   }
 };
 
+/// Returns the kv head of a block, whose blockIdx.y counts kv heads and the parts of their groups.
+__device__ __forceinline__ int kv_head_of(const AttentionCall& call) {
+  return call.groups.blocks == 1 ? int(blockIdx.y) : int(blockIdx.y) / call.groups.blocks;
+}
+
 /// Sets up the queries; called by one warp. blockIdx.x: the tile; blockIdx.y: kv head and part of
 /// its group.
 __device__ inline void begin(Queries& q, const AttentionCall& call) {
-  const HeadGroups groups = head_groups(call.heads, call.cache.kv_heads);
+  const HeadGroups& groups = call.groups;
   const RowTile tile = call.rows.tiles[blockIdx.x];
-  const int kv_head = int(blockIdx.y) / groups.blocks;
-  const int first_head = int(blockIdx.y) % groups.blocks * groups.heads;
+  const int kv_head = kv_head_of(call);
+  const int first_head = (int(blockIdx.y) - kv_head * groups.blocks) * groups.heads;
   const int i = lane_index();
   if (i >= queries_max)
     return;

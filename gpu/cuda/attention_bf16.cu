@@ -47,7 +47,7 @@ public:
         steps_(staged_steps(call.cache.head_dim)),
         page_share_(~0u / unsigned(call.cache.page_tokens) + 1) {
     const Cache& c = call.cache;
-    const int kv_head = int(blockIdx.y) / head_groups(call.heads, c.kv_heads).blocks;
+    const int kv_head = kv_head_of(call);
     const std::byte* block = c.pages + std::size_t(kv_head) * std::size_t(c.page_tokens) *
                                            std::size_t(c.head_dim) * sizeof(base::bf16);
     keys_ = block + c.key_offset;
@@ -178,11 +178,13 @@ private:
   }
 
   __device__ void load_queries() {
-    const int words = steps_ * step_inputs / 2;
+    constexpr int words = dims / 2;
     const int dim = call_.cache.head_dim;
     for (int i = int(threadIdx.x); i < queries_max * words; i += attention_threads) {
       const int query = i / words;
       const int d = i % words * 2;
+      if (d >= steps_ * step_inputs)
+        continue;
       std::uint32_t word = 0;
       if (shared_.q.row[query] >= 0 && d < dim) {
         const float* from = call_.qkv.row(shared_.q.row[query]) + shared_.q.head[query] * dim + d;

@@ -21,9 +21,7 @@ public:
   __device__ explicit F32Attention(const AttentionCall& call)
       : call_(call), shared_(ptx::shared_memory<F32Shared<dims>>()),
         tile_(call.rows.tiles[blockIdx.x]), seen_(seen_by(call, tile_)),
-        pages_(pages_of(call, tile_)),
-        kv_head_(int(blockIdx.y) / head_groups(call.heads, call.cache.kv_heads).blocks),
-        dim_(call.cache.head_dim) {}
+        pages_(pages_of(call, tile_)), kv_head_(kv_head_of(call)), dim_(call.cache.head_dim) {}
 
   __device__ void run() {
     const int first = seen_.first / attention_chunk;

@@ -45,6 +45,8 @@ struct HeadGroups {
   int heads;  ///< Query heads in a block.
   int blocks; ///< Blocks for all query heads.
   int rows;   ///< Rows of a tile.
+
+  bool operator==(const HeadGroups&) const = default;
 };
 PACELINE_HOST_DEVICE inline HeadGroups head_groups(int heads, int kv_heads) {
   const int group = heads / kv_heads;
