@@ -56,7 +56,7 @@ TokenLogprob logprob_of(std::span<const float> logits, int vocabulary, TokenId t
 }
 
 TokenLogprob logprob_of_warped(std::span<const float> probabilities, TokenId token, int top) {
-  // In f64, so that devices whose logarithms differ in the last bit agree once it is rounded.
+  // The logarithm is f64's: devices whose own differ in the last bit agree once it is rounded.
   return describe(probabilities, token, top, [](float x) { return float(std::log(double(x))); });
 }
 

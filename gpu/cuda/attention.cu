@@ -21,7 +21,7 @@ struct StoreCall {
   bool operator==(const StoreCall&) const = default;
 };
 
-/// Where a row's key or value of one head goes, in its page.
+/// The place of a row's key or value of one head, in its page.
 class Place {
 public:
   __device__ Place(const StoreCall& call, int row, int unit, int position)
@@ -56,7 +56,7 @@ private:
 };
 
 /// Rotates and stores. Each query, key and value head of a row (its units) has a warp. blockIdx.y:
-/// the row. What says where and by how much is read before the heads are there.
+/// the row. The page and the angles are read before the kernel ahead has made the heads.
 __global__ void rotate_and_store(const __grid_constant__ StoreCall call) {
   constexpr int turns_of_lane = head_dim_max / 2 / warp_lanes;
   const int units = call.heads + 2 * call.cache.kv_heads;

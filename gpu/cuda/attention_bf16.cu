@@ -406,7 +406,7 @@ private:
 template <int dims>
 __global__ void __launch_bounds__(attention_threads)
     attend(const __grid_constant__ AttentionCall call) {
-  // Where rows and pages are is known before the keys of these rows are.
+  // The places of rows and pages are arguments, so they are read before the kernel ahead has ended.
   Bf16Attention<dims> attention(call);
   ptx::await_previous();
   attention.run();

@@ -88,7 +88,7 @@ public:
 
   template <class Function>
   __device__ void each(Function function) const {
-    constexpr int ahead = 8; // Numbers that a thread reads at once.
+    constexpr int ahead = 4; // Numbers that a thread reads at once.
     const int step = int(blockDim.x);
     int i = int(threadIdx.x);
     for (; i + (ahead - 1) * step < size_; i += ahead * step) {

@@ -72,7 +72,7 @@ void copy_async(void* shared, const void* from, std::size_t bytes);
 void commit_copies();
 void wait_for_copies(int pending);
 
-/// Of a kernel that may begin before the one ahead has ended: waits for it. Every thread has to.
+/// Waits for the kernel ahead, in one that may begin before that has ended. Every thread has to.
 void await_previous();
 
 struct Grid {
