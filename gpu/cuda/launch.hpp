@@ -33,8 +33,8 @@ inline bool begins_early() {
   (void)cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
   asked = device;
   early = std::any_of(std::begin(built), std::end(built), [&](int architecture) {
-            return architecture >= 900 && architecture <= 100 * major + 10 * minor;
-          });
+    return architecture >= 900 && architecture <= 100 * major + 10 * minor;
+  });
   return early;
 }
 
