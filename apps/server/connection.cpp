@@ -37,8 +37,7 @@ std::string bytes_of_head(const http::response<http::empty_body>& head) {
   return std::move(out).str();
 }
 
-/// Returns what is wrong with a head that Beast accepts but that two servers in a row could read
-/// differently; null if nothing is.
+/// Returns what two servers in a row could read differently in a head that Beast accepts, or null.
 const char* ambiguity(const HttpReader::Parser::value_type& head) {
   if (head.version() >= 11 && head.count(http::field::host) != 1)
     return "a request must have one Host";
