@@ -32,7 +32,7 @@ WeightFormat HostMatrix::format() const {
 Result<WeightStack> stack_of(std::span<const HostMatrix> parts) {
   if (parts.empty() || parts[0].cols <= 0)
     return fail(ErrorCode::invalid_argument, "a weight without elements");
-  WeightStack stack{parts[0].dtype, parts[0].format(), 0, parts[0].cols, {}};
+  WeightStack stack{parts[0].dtype, parts[0].format(), 0, parts[0].cols, true, {}};
   bool biased = false;
   for (const HostMatrix& part : parts) {
     if (part.cols != stack.inputs || part.format() != stack.format || part.rows <= 0)
@@ -42,6 +42,7 @@ Result<WeightStack> stack_of(std::span<const HostMatrix> parts) {
                               to_string(stack.format)));
     stack.outputs += part.rows;
     biased |= part.bias != nullptr;
+    stack.int8_rows &= part.int8_rows;
   }
   stack.bias.resize(biased ? std::size_t(stack.outputs) : 0);
   std::ptrdiff_t first = 0;

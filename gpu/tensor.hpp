@@ -59,6 +59,9 @@ struct HostMatrix {
   const std::uint8_t* block_scales = nullptr;
   /// Format of the GGUF blocks that `data` holds, one after another; kernels multiply by it.
   std::optional<GgufFormat> blocks = {};
+  /// Whether rows that are multiplied with it are rounded to 8 bits, if the format's codes are
+  /// integers and the device can do that; else they are rounded as the format says.
+  bool int8_rows = false;
   /// Called from any thread by `pack`, with bytes of `data` that were read and are not needed
   /// again; null: not called.
   void (*release)(std::span<const std::byte> read) = nullptr;
@@ -72,6 +75,7 @@ struct WeightStack {
   WeightFormat format = WeightFormat::f32;
   int outputs = 0;
   int inputs = 0;
+  bool int8_rows = false; ///< Whether all parts ask for it.
   std::vector<float> bias; ///< [outputs], 0 for parts without bias; empty: no part has one.
 };
 /// Stacks the parts; they must have equal columns and formats.

@@ -8,12 +8,13 @@
 #include <type_traits>
 #include <utility>
 
-/// The target with byte permutations (VBMI).
+/// The target with byte permutations (VBMI) and products of bytes (VNNI), which processors have
+/// together.
 #ifdef __clang__
-#define PACELINE_AVX512_TABLES_TARGET "avx512f,avx512bw,avx512bf16,avx512vbmi"
+#define PACELINE_AVX512_TABLES_TARGET "avx512f,avx512bw,avx512bf16,avx512vbmi,avx512vnni"
 #else
 #define PACELINE_AVX512_TABLES_TARGET                                                              \
-  "avx512f,avx512bw,avx512bf16,avx512vbmi,prefer-vector-width=512"
+  "avx512f,avx512bw,avx512bf16,avx512vbmi,avx512vnni,prefer-vector-width=512"
 #endif
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #define INLINED __attribute__((always_inline))
@@ -21,8 +22,9 @@
 namespace paceline::gpu::cpu {
 
 inline bool has_tables_of_bytes() {
-  static const bool usable =
-      __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512bf16");
+  static const bool usable = __builtin_cpu_supports("avx512vbmi") &&
+                             __builtin_cpu_supports("avx512bf16") &&
+                             __builtin_cpu_supports("avx512vnni");
   return usable;
 }
 

@@ -9,6 +9,7 @@
 #include <hwy/foreach_target.h> // IWYU pragma: keep
 
 #include "gpu/cpu/highway-inl.hpp"
+#include "gpu/cpu/int8_rows.hpp"
 
 #include <cctype>
 #include <cmath>
@@ -74,12 +75,16 @@ public:
   }
 
   std::size_t staged_bytes(int rows, const PackedWeight& w) const override {
+    if (w.integers())
+      return int8_staged_bytes(rows, w);
     const int sums = has_scaled_codes(w.format()) && w.codes().least ? w.parts() : 0;
     return std::size_t(rows) * std::size_t(w.padded_inputs() + sums) * sizeof(float);
   }
 
   void stage(std::byte* staged, Tensor in, const PackedWeight& w, int first,
              int last) const override {
+    if (w.integers())
+      return stage_int8(staged, in, w, first, last);
     const int padded = w.padded_inputs();
     const bool round = w.rounds_rows();
     for (int r = first; r < last; ++r) {
@@ -97,6 +102,8 @@ public:
 
   void linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first, int last,
               bool add, Scratch& scratch) const override {
+    if (w.integers())
+      return linear_int8_rows(out, staged, w, first, last, add);
     HWY_NAMESPACE::linear(out, reinterpret_cast<const float*>(staged), w, first, last, add,
                           scratch);
   }

@@ -26,25 +26,6 @@ namespace {
 /// The integers of E2M1's codes, in halves.
 constexpr Table of_e2m1{{0, 1, 2, 3, 4, 6, 8, 12, 0, 255, 254, 253, 252, 250, 248, 244}};
 
-/// Tables that turn 6 bits into bytes: `first` is looked up by the four bits that are stored
-/// together (SixBits). `second` is looked up by `index` of these, xor the other two bits; both
-/// results are added.
-struct SixBitTables {
-  Table first, index, second;
-};
-/// Tables for integers, in eighths. The second has the exponent and the mantissa's lower bits.
-constexpr SixBitTables tables_of_e2m3() {
-  SixBitTables t{};
-  for (int i = 0; i < 16; ++i) {
-    const int exponent = i >> 2;
-    const int step = exponent == 0 ? 1 : 1 << (exponent - 1);
-    const int value = ((exponent == 0 ? 0 : 8) + (i & 1) * 4) * step;
-    t.first.bytes[i] = std::uint8_t(i & 2 ? -value - 3 * step : value);
-    t.index.bytes[i] = std::uint8_t(i);
-    t.second.bytes[i] = std::uint8_t((i & 3) * step);
-  }
-  return t;
-}
 /// Tables for E5M2, in which the subnormal numbers of E3M2 are normal. The lowest bit has different
 /// steps in three cases: normal numbers, zero and the least number, and the two others.
 constexpr SixBitTables tables_of_e3m2() {

@@ -65,6 +65,26 @@ HWY_INLINE hn::Vec<Words> highest_byte(hn::Vec<Words> word) {
   return hn::BitCast(Words(), hn::TableLookupBytesOr0(hn::BitCast(Bytes(), word), place));
 }
 
+/// Tables that turn 6 bits into bytes: `first` is looked up by the four bits that are stored
+/// together (SixBits). `second` is looked up by `index` of these, xor the other two bits; both
+/// results are added.
+struct SixBitTables {
+  Table first, index, second;
+};
+/// Returns the tables of E2M3's integers, in eighths. The second has the exponent and the mantissa's lower bits.
+constexpr SixBitTables tables_of_e2m3() {
+  SixBitTables t{};
+  for (int i = 0; i < 16; ++i) {
+    const int exponent = i >> 2;
+    const int step = exponent == 0 ? 1 : 1 << (exponent - 1);
+    const int value = ((exponent == 0 ? 0 : 8) + (i & 1) * 4) * step;
+    t.first.bytes[i] = std::uint8_t(i & 2 ? -value - 3 * step : value);
+    t.index.bytes[i] = std::uint8_t(i);
+    t.second.bytes[i] = std::uint8_t((i & 3) * step);
+  }
+  return t;
+}
+
 #endif // HWY_SCALAR
 } // namespace paceline::gpu::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "gpu/cpu/avx512_codes.hpp"
+#include "gpu/cpu/avx512_int8.hpp"
 #include "gpu/cpu/avx512_mx.hpp"
 #include "gpu/cpu/highway.hpp"
 #include "gpu/cpu/kernels.hpp"
@@ -12,12 +13,17 @@ namespace paceline::gpu::cpu {
 class ProductKernels : public Kernels {
 public:
   std::size_t staged_bytes(int rows, const PackedWeight& w) const final {
+    if (w.integers())
+      return portable_.staged_bytes(rows, w);
     if (takes(w))
       return own_staged_bytes(rows, w);
     return by_codes(w) ? avx512_codes_staged_bytes(rows, w) : portable_.staged_bytes(rows, w);
   }
   void stage(std::byte* staged, Tensor in, const PackedWeight& w, int first, int last) const final {
-    if (takes(w))
+    if (w.integers())
+      avx512_has_int8() ? avx512_stage_int8(staged, in, w, first, last)
+                        : portable_.stage(staged, in, w, first, last);
+    else if (takes(w))
       own_stage(staged, in, w, first, last);
     else if (by_codes(w))
       avx512_stage_codes(staged, in, w, first, last);
@@ -26,7 +32,10 @@ public:
   }
   void linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first, int last,
               bool add, Scratch& scratch) const final {
-    if (takes(w))
+    if (w.integers())
+      avx512_has_int8() ? avx512_linear_int8(out, staged, w, first, last, add, scratch)
+                        : portable_.linear(out, staged, w, first, last, add, scratch);
+    else if (takes(w))
       own_linear(out, staged, w, first, last, add, scratch);
     else if (by_codes(w))
       avx512_linear_codes(out, staged, w, first, last, add, scratch);

@@ -1,5 +1,6 @@
 // The oracle: every operation as it is defined, rounding where the fast kernels round.
 #include "base/bf16.hpp"
+#include "gpu/cpu/int8_rows.hpp"
 #include "gpu/cpu/kernels.hpp"
 
 #include <algorithm>
@@ -55,11 +56,14 @@ public:
   }
 
   std::size_t staged_bytes(int rows, const PackedWeight& w) const override {
-    return std::size_t(rows) * std::size_t(w.inputs()) * sizeof(float);
+    return w.integers() ? int8_staged_bytes(rows, w)
+                        : std::size_t(rows) * std::size_t(w.inputs()) * sizeof(float);
   }
 
   void stage(std::byte* staged, Tensor in, const PackedWeight& w, int first,
              int last) const override {
+    if (w.integers())
+      return stage_int8(staged, in, w, first, last);
     auto* to = reinterpret_cast<float*>(staged);
     for (int r = first; r < last; ++r)
       for (int i = 0; i < w.inputs(); ++i)
@@ -69,6 +73,8 @@ public:
 
   void linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first, int last,
               bool add, Scratch& /*scratch*/) const override {
+    if (w.integers())
+      return linear_int8(out, staged, w, first, last, add);
     const auto* rows = reinterpret_cast<const float*>(staged);
     std::vector<float> weights(std::size_t(w.inputs()));
     for (int o = first * tile_outputs; o < std::min(last * tile_outputs, w.outputs()); ++o) {

@@ -2,10 +2,12 @@
 
 #include "base/bf16.hpp"
 #include "gpu/cpu/encode_blocks.hpp"
+#include "gpu/cpu/int8_rows.hpp"
 #include "gpu/cpu/memory.hpp"
 #include "gpu/shares.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -205,6 +207,7 @@ Result<std::shared_ptr<const Weight>> PackedWeight::pack_alike(std::span<const H
   weight->memory_ = std::move(*memory);
   weight->data_ = weight->memory_->data();
   weight->bias_ = stack->bias;
+  weight->integers_ = stack->int8_rows ? integer_codes(weight->format_) : nullptr;
   if (is_mx(weight->format_))
     weight->moderate_.assign(std::size_t(weight->tiles()), 1);
   const auto tile_numbers = std::size_t(weight->padded_inputs()) * tile_outputs;
@@ -382,20 +385,51 @@ void PackedWeight::read_output(int output, float* values) const {
   }
 }
 
-void PackedWeight::read_blocks(int output, float* values) const {
+MxBlock PackedWeight::read_mx_block(int output, int index) const {
   const std::byte* const at = tile(output / tile_outputs);
-  const auto* scale = reinterpret_cast<const std::uint8_t*>(at) + output % tile_outputs;
-  const auto* from = reinterpret_cast<const std::uint32_t*>(at + scale_bytes());
-  from += output % tile_outputs;
-  for (int first = 0; first < inputs_; first += mx_block, scale += tile_outputs) {
-    MxBlock block{*scale, {}};
-    std::uint32_t words[8];
-    for (int word = 0; word < element_bits(format_); ++word, from += tile_outputs)
-      words[word] = *from;
-    unpack_words(format_, words, block.codes.data());
+  const int lane = output % tile_outputs;
+  MxBlock block{reinterpret_cast<const std::uint8_t*>(at)[index * tile_outputs + lane], {}};
+  const auto* from = reinterpret_cast<const std::uint32_t*>(at + scale_bytes()) + lane +
+                     index * bits() * tile_outputs;
+  std::uint32_t words[8];
+  for (int word = 0; word < bits(); ++word, from += tile_outputs)
+    words[word] = *from;
+  unpack_words(format_, words, block.codes.data());
+  return block;
+}
+
+void PackedWeight::read_blocks(int output, float* values) const {
+  for (int first = 0; first < inputs_; first += mx_block) {
     float all[mx_block];
-    decode_block(format_, block, all);
+    decode_block(format_, read_mx_block(output, first / mx_block), all);
     std::copy_n(all, std::min(mx_block, inputs_ - first), values + first);
+  }
+}
+
+void PackedWeight::read_integers(int output, Integers& to) const {
+  to = {};
+  const auto add_scale = [](std::vector<float>& all, gguf::half whole, std::int8_t part) {
+    all.push_back(base::to_float(std::bit_cast<base::f16>(whole)) * float(part));
+  };
+  if (is_mx(format_)) {
+    for (int i = 0; i < blocks(); ++i) {
+      const MxBlock block = read_mx_block(output, i);
+      to.scales.push_back(decode_scale(block.scale) * integers_->unit);
+      for (const std::uint8_t code : block.codes)
+        to.numbers.push_back(std::int8_t(integers_->number(
+            bits() == 6 ? six_bits(format_).of_code[code] : code)));
+    }
+    return;
+  }
+  for (int i = 0; i < inputs_ / codes().block; ++i) {
+    const ScaledBlock block = read_block(output, i);
+    for (std::size_t part = 0; part < std::size_t(codes().parts()); ++part) {
+      add_scale(to.scales, block.scale, block.scales[part]);
+      if (has_least())
+        add_scale(to.leasts, block.least, block.leasts[part]);
+    }
+    for (int input = 0; input < codes().block; ++input)
+      to.numbers.push_back(std::int8_t(integers_->number(block.codes[std::size_t(input)])));
   }
 }
 

@@ -20,6 +20,8 @@ inline constexpr int tile_outputs = 16;
 inline constexpr int tile_inputs = 32;
 static_assert(tile_inputs == mx_block);
 
+struct IntegerCodes;
+
 /// A packed weight: tiles of 16 outputs, padded with zero outputs, one after another.
 /// f32, f16: a tile is [input][output]; a vector of outputs is one load.
 /// bf16: a tile is [input / 2][output][input % 2]; 32 inputs of it are the 1 KiB operand of an AMX
@@ -56,6 +58,11 @@ public:
   /// Return how scaled codes are coded, and the bytes of a record of their scales.
   const ScaledCodes& codes() const { return *codes_; }
   std::size_t record_bytes() const { return record_bytes_; }
+  /// Returns the integers of the codes if rows that are multiplied with the weight are rounded to 8
+  /// bits; else null.
+  const IntegerCodes* integers() const { return integers_; }
+  /// Returns whether parts have least values.
+  bool has_least() const { return codes_ && codes_->least; }
   /// Returns the number of parts of a row, each with a scale.
   int parts() const { return padded_inputs_ / codes().part; }
   int blocks() const { return padded_inputs_ / mx_block; }
@@ -70,6 +77,14 @@ public:
   const float* bias() const { return bias_.empty() ? nullptr : bias_.data(); }
   /// Reads all inputs of one output, as f32. values: [inputs]
   void read_output(int output, float* values) const;
+  /// An output's numbers, [padded inputs], and the scales and least values of its parts.
+  struct Integers {
+    std::vector<std::int8_t> numbers;
+    std::vector<float> scales;
+    std::vector<float> leasts; ///< Empty if there are none.
+  };
+  /// Reads the integers of one output; `integers` is not null.
+  void read_integers(int output, Integers& to) const;
 
 private:
   PackedWeight(WeightFormat format, int outputs, int inputs);
@@ -79,6 +94,7 @@ private:
   void fill_codes(const HostMatrix& part, int first_output);
   void fill_block(const ScaledBlock& block, int output, int index);
   ScaledBlock read_block(int output, int index) const;
+  MxBlock read_mx_block(int output, int index) const;
   void quantize(const HostMatrix& part, int first_output);
   void quantize_tile(const HostMatrix& part, int first_row, int tile, std::vector<std::byte>& room);
   void quantize_lane(const HostMatrix& part, int row, int output);
@@ -99,6 +115,7 @@ private:
   int inputs_;
   int padded_inputs_;
   const ScaledCodes* codes_; ///< Null: the weight has no scaled codes.
+  const IntegerCodes* integers_ = nullptr;
   std::size_t record_bytes_;
   std::size_t scale_bytes_;
   std::vector<float> bias_;

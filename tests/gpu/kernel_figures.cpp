@@ -120,12 +120,14 @@ void products(const std::vector<const Kernels*>& families, double seconds, int r
 }
 
 /// Their numbers may be any: no time depends on them.
-std::shared_ptr<const Weight> any_blocks(GgufFormat format, int outputs, int inputs) {
+std::shared_ptr<const Weight> any_blocks(GgufFormat format, int outputs, int inputs,
+                                         bool int8_rows) {
   const int blocks = outputs * (inputs / block_elements(format));
   std::vector<std::byte> bytes(std::size_t(blocks) * gpu::block_bytes(format));
   std::generate(bytes.begin(), bytes.end(), [] { return std::byte(random_bits()); });
   HostMatrix host{DType::f32, bytes.data(), outputs, inputs};
   host.blocks = format;
+  host.int8_rows = int8_rows;
   return PackedWeight::pack({&host, 1}).value();
 }
 
@@ -143,13 +145,20 @@ void formats(const Kernels& k, double seconds, int rows, int inputs) {
                 [] { return base::to_bf16(float(random_bits() % 2001) / 1000 - 1); });
   HostMatrix host{DType::bf16, values.data(), outputs, inputs};
   std::vector<std::shared_ptr<const Weight>> packed{PackedWeight::pack({&host, 1}).value()};
-  for (int format = int(WeightFormat::mxfp8); format <= int(WeightFormat::mxint8); ++format) {
-    host.quantization = Quantization{WeightFormat(format), ScaleChoice::search};
-    packed.push_back(PackedWeight::pack({&host, 1}).value());
+  const auto add = [&](std::shared_ptr<const Weight> weight, bool int8_rows) {
+    if (!int8_rows || dynamic_cast<const PackedWeight&>(*weight).integers())
+      packed.push_back(std::move(weight));
+  };
+  for (const bool int8_rows : {false, true}) {
+    host.int8_rows = int8_rows;
+    for (int format = int(WeightFormat::mxfp8); format <= int(WeightFormat::mxint8); ++format) {
+      host.quantization = Quantization{WeightFormat(format), ScaleChoice::search};
+      add(PackedWeight::pack({&host, 1}).value(), int8_rows);
+    }
+    for (const GgufFormat format : gguf_formats)
+      if (const auto kept = weight_format(format); kept && !is_mx(*kept))
+        add(any_blocks(format, outputs, inputs, int8_rows), int8_rows);
   }
-  for (const GgufFormat format : gguf_formats)
-    if (const auto kept = weight_format(format); kept && !is_mx(*kept))
-      packed.push_back(any_blocks(format, outputs, inputs));
   std::vector<const Weight*> weights;
   for (const auto& weight : packed)
     weights.push_back(weight.get());
@@ -165,8 +174,9 @@ void formats(const Kernels& k, double seconds, int rows, int inputs) {
   fmt::print("{}: product of {} rows, {} inputs, {} outputs\n", k.name(), rows, inputs, outputs);
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const double middle = quantile(times[i], 0.5);
-    fmt::print("  {:<11} {:>7.2f} ms, {:>5.1f} GB/s, {:.2f} of bf16's speed\n",
-               to_string(weights[i]->format()), middle * 1e3,
+    const bool int8_rows = dynamic_cast<const PackedWeight&>(*weights[i]).integers();
+    fmt::print("  {:<11}{} {:>7.2f} ms, {:>5.1f} GB/s, {:.2f} of bf16's speed\n",
+               to_string(weights[i]->format()), int8_rows ? ", int8 rows" : "", middle * 1e3,
                double(weights[i]->bytes()) / middle * 1e-9, quantile(times[0], 0.5) / middle);
   }
 }

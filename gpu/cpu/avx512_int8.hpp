@@ -1,0 +1,19 @@
+// Products of rows that are rounded to 8 bits on AVX-512, for processors with VNNI and VBMI.
+#pragma once
+
+#include "gpu/cpu/memory.hpp"
+#include "gpu/cpu/weight.hpp"
+
+#include <cstddef>
+
+namespace paceline::gpu::cpu {
+
+/// Returns whether the processor has what the other functions here need.
+bool avx512_has_int8();
+
+/// As stage_int8 and linear_int8, with the same bits.
+void avx512_stage_int8(std::byte* staged, Tensor in, const PackedWeight& w, int first, int last);
+void avx512_linear_int8(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
+                        int last, bool add, Scratch& scratch);
+
+} // namespace paceline::gpu::cpu
