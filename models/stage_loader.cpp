@@ -42,15 +42,6 @@ std::string formats_of(const std::vector<TransformerBlock>& blocks) {
   return fmt::format("{}", fmt::join(names, "+"));
 }
 
-/// Returns the bytes of the blocks' linear layers.
-std::size_t layer_bytes(const TransformerWeights& weights) {
-  std::size_t bytes = 0;
-  for (const TransformerBlock& b : weights.blocks)
-    for (const auto& layer : {b.qkv, b.attention_out, b.gate_up, b.down})
-      bytes += layer->bytes();
-  return bytes;
-}
-
 using Devices = std::span<const std::shared_ptr<gpu::Device>>;
 using Models = std::vector<std::shared_ptr<const Model>>;
 
@@ -156,8 +147,6 @@ private:
   }
 
   Result<void> load_weights() {
-    const TransformerWeights* shared = options_.shared ? weights_of(*options_.shared) : nullptr;
-    whole_ = shared ? options_.shared.get() : nullptr;
     for (std::size_t i = 0; i < devices_.size(); ++i) {
       Loaded& stage = stages_.emplace_back();
       if (devices_[i]->elsewhere())
@@ -166,19 +155,16 @@ private:
       const int shards = members.empty() ? 1 : int(members.size());
       for (int s = 0; s < shards; ++s) {
         gpu::Device& device = members.empty() ? *devices_[i] : *members[std::size_t(s)];
-        auto loaded = shared ? load_layers(*tensors_, config_, dtype_, device, options_, *shared)
-                             : models::load_weights(*tensors_, config_, dtype_, device, options_,
-                                                    ranges_[i], {s, shards});
+        auto loaded = models::load_weights(*tensors_, config_, dtype_, device, options_, ranges_[i],
+                                           {s, shards});
         if (!loaded)
           return tl::unexpected(loaded.error());
-        stage.info.shared_bytes +=
-            shared ? whole_->info().weight_bytes - layer_bytes(*shared) : loaded->shared_bytes;
-        stage.info.weight_bytes += loaded->bytes;
+        stage.info.shared_bytes += loaded->shared_bytes;
+        stage.info.weight_bytes += loaded->bytes + loaded->shared_bytes;
         stage.weights.push_back(std::move(loaded->weights));
       }
-      stage.info.weight_bytes += stage.info.shared_bytes;
     }
-    if (shared)
+    if (options_.shared)
       return {};
     leave_to_others();
     return tensors_->check_all_taken();
@@ -203,8 +189,8 @@ private:
   }
 
   std::uint64_t parameters() const {
-    if (whole_)
-      return whole_->info().parameters;
+    if (options_.shared)
+      return options_.shared->info().parameters;
     std::uint64_t all = 0;
     for (const TensorSource::Stored& stored : tensors_->tensors())
       all += stored.elements;
@@ -261,7 +247,6 @@ private:
   std::vector<std::shared_ptr<gpu::Device>> devices_;
   const LoadOptions& options_;
   gpu::DType dtype_ = gpu::DType::f32;
-  const Model* whole_ = nullptr; ///< LoadOptions::shared, if that is a transformer.
   std::vector<LayerRange> ranges_;
   std::vector<Loaded> stages_;
   Models models_;
