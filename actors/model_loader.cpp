@@ -115,7 +115,7 @@ Result<LoadedModel> ModelLoader::load_on(const std::string& name, const std::str
       })
       .and_then([&](auto tokenizer) {
         loaded.tokenizer = std::move(tokenizer);
-        return loaded.source->load_stages(on, how);
+        return models::load_model(*loaded.source, on, how);
       })
       .map([&](auto stages) {
         loaded.model = std::move(stages.front());
@@ -135,10 +135,10 @@ Result<LoadedModel> ModelLoader::load_part(const std::string& location, const st
       })
       .and_then([&](auto source) {
         loaded.source = std::move(source);
-        return loaded.source->load(loaded.device, how);
+        return models::load_model(*loaded.source, {loaded.device}, how);
       })
-      .map([&](auto model) {
-        loaded.model = std::move(model);
+      .map([&](models::Stages&& stages) {
+        loaded.model = std::move(stages.front());
         return std::move(loaded);
       });
 }
@@ -162,8 +162,8 @@ Result<LoadedModel> ModelLoader::load_self_draft(const LoadedModel& target,
       draft.device == target.device || (draft.device->on_host() && target.device->on_host());
   if (one_memory && !target.is_divided())
     how.shared = target.model;
-  return draft.source->load(draft.device, how).map([&](auto model) {
-    draft.model = std::move(model);
+  return models::load_model(*draft.source, {draft.device}, how).map([&](models::Stages&& stages) {
+    draft.model = std::move(stages.front());
     return std::move(draft);
   });
 }
@@ -171,10 +171,8 @@ Result<LoadedModel> ModelLoader::load_self_draft(const LoadedModel& target,
 Result<models::Eagle3Head> ModelLoader::load_head(const LoadedModel& target,
                                                   std::shared_ptr<gpu::Device> device,
                                                   const std::string& name) const {
-  return models::resolve_model_path(models::eagle3_source(name), "eagle3")
-      .and_then([&](const std::string& folder) {
-        return models::load_eagle3(folder, target.model, std::move(device), load_options("draft"));
-      });
+  return models::load_eagle3(models::eagle3_source(name), target.model, std::move(device),
+                             load_options("draft"));
 }
 
 Result<LoadedModel> ModelLoader::load_target(const std::vector<std::string>& devices) const {

@@ -5,8 +5,8 @@
 #include "base/trace.hpp"
 #include "gpu/device.hpp"
 #include "gpu/kv_pool.hpp"
-#include "models/checkpoint/source.hpp"
 #include "models/eagle3.hpp"
+#include "models/load.hpp"
 #include "paceline/engine.hpp"
 
 #include <memory>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gpu/device.hpp"
+#include "models/load_options.hpp"
 #include "models/shards.hpp"
 #include "models/stages.hpp"
 #include "models/transformer.hpp"
