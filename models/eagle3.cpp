@@ -5,6 +5,8 @@
 #include "models/checkpoint/lacking.hpp"
 #include "models/families.hpp"
 #include "models/limits.hpp"
+#include "models/load.hpp"
+#include "models/sources.hpp"
 #include "models/transformer.hpp"
 #include "text/json.hpp"
 #include "text/limits.hpp"
@@ -256,13 +258,16 @@ Result<Eagle3Tensors> read_eagle3_tensors(const std::string& folder, const Eagle
                        std::move(*ids)};
 }
 
-Result<Eagle3Head> load_eagle3(const std::string& folder,
+Result<Eagle3Head> load_eagle3(const std::string& source,
                                const std::shared_ptr<const Model>& target,
                                std::shared_ptr<gpu::Device> device, LoadOptions options) {
+  const auto folder = resolve_model_path(source, "eagle3");
+  if (!folder)
+    return tl::unexpected(folder.error());
   const TransformerWeights* weights = weights_of(*target);
   if (!weights)
     return no_hidden_states(*target);
-  const auto config = read_eagle3_config(folder);
+  const auto config = read_eagle3_config(*folder);
   if (!config)
     return tl::unexpected(config.error());
   Eagle3Head head;
@@ -273,16 +278,16 @@ Result<Eagle3Head> load_eagle3(const std::string& folder,
                  *config)
       .and_then([&](std::vector<int>&& taps) {
         head.target = with_taps(*target, std::move(taps));
-        return read_eagle3_tensors(folder, *config);
+        return read_eagle3_tensors(*folder, *config);
       })
       .and_then([&](Eagle3Tensors&& read) {
         for (std::size_t i = 0; i < read.target_ids.size(); ++i)
           head.says[std::size_t(read.target_ids[i])] = TokenId(i);
-        return load_transformer(folder, config->model, std::move(read.tensors), std::move(device),
-                                options);
+        return load_transformer(*folder, config->model, std::move(read.tensors),
+                                {std::move(device)}, options);
       })
-      .map([&](auto&& model) {
-        head.model = std::move(model);
+      .map([&](Stages&& stages) {
+        head.model = std::move(stages.front());
         return std::move(head);
       });
 }

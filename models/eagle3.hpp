@@ -10,6 +10,7 @@
 
 #include "models/checkpoint/tensor_source.hpp"
 #include "models/config.hpp"
+#include "models/load_options.hpp"
 #include "models/model.hpp"
 
 #include <memory>
@@ -61,9 +62,9 @@ struct Eagle3Head {
   /// The head's id for each of the target's ids; -1: the head cannot say it.
   std::vector<TokenId> says;
 };
-/// Loads the head in `folder` for this target, on a device that uses the target's memory. Error: it
-/// is a head for another target.
-Result<Eagle3Head> load_eagle3(const std::string& folder,
+/// Loads a head for this target, on a device that uses the target's memory. source: as
+/// eagle3_source gives it. Error: it is a head for another target.
+Result<Eagle3Head> load_eagle3(const std::string& source,
                                const std::shared_ptr<const Model>& target,
                                std::shared_ptr<gpu::Device> device, LoadOptions options);
 

@@ -10,10 +10,19 @@
 namespace paceline::models {
 namespace {
 
+/// Returns the bytes of the blocks' linear layers.
+std::size_t layer_bytes(const TransformerWeights& weights) {
+  std::size_t bytes = 0;
+  for (const TransformerBlock& b : weights.blocks)
+    for (const auto& layer : {b.qkv, b.attention_out, b.gate_up, b.down})
+      bytes += layer->bytes();
+  return bytes;
+}
+
 class Loader {
 public:
   Loader(TensorSource& tensors, const ModelConfig& config, gpu::DType dtype, gpu::Device& device,
-         const LoadOptions& options, const Shard& shard = {})
+         const LoadOptions& options, const Shard& shard)
       : tensors_(tensors), config_(config), dtype_(dtype), options_(options), shard_(shard),
         packer_(tensors, dtype, device) {}
 
@@ -40,7 +49,10 @@ public:
     return loaded(std::move(w));
   }
 
-  Result<LoadedWeights> load_layers(TransformerWeights w) {
+  /// Loads linear layers anew; everything else is that of `whole`, a model of the same checkpoint.
+  Result<LoadedWeights> load_layers(const Model& whole) {
+    TransformerWeights w = *weights_of(whole);
+    shared_bytes_ = whole.info().weight_bytes - layer_bytes(w);
     tensors_.read_ahead_block(0);
     for (int i = 0; i < config_.layers && !packer_.error(); ++i) {
       begin_block(i, {0, config_.layers});
@@ -259,13 +271,8 @@ Result<LoadedWeights> load_weights(TensorSource& tensors, const ModelConfig& con
                                    gpu::DType dtype, gpu::Device& device,
                                    const LoadOptions& options, const LayerRange& layers,
                                    const Shard& shard) {
-  return Loader(tensors, config, dtype, device, options, shard).load(layers);
-}
-
-Result<LoadedWeights> load_layers(TensorSource& tensors, const ModelConfig& config,
-                                  gpu::DType dtype, gpu::Device& device, const LoadOptions& options,
-                                  const TransformerWeights& shared) {
-  return Loader(tensors, config, dtype, device, options).load_layers(shared);
+  Loader loader(tensors, config, dtype, device, options, shard);
+  return options.shared ? loader.load_layers(*options.shared) : loader.load(layers);
 }
 
 } // namespace paceline::models

@@ -1,20 +1,16 @@
 // A language model as the engine sees it: tokens and pages in, rows of logits out.
 #pragma once
 
-#include "base/log.hpp"
 #include "gpu/device.hpp"
 #include "gpu/kv_pool.hpp"
 #include "gpu/operations.hpp"
 #include "models/layer_range.hpp"
-#include "models/limits.hpp"
 #include "paceline/engine.hpp"
 #include "paceline/error.hpp"
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
-#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -57,7 +53,7 @@ public:
   virtual ~Workspace() = default;
   virtual gpu::Tensor logits() const = 0;
 
-  /// Rows between stages (CheckpointSource::load_stages), set before each pass: those that the
+  /// Rows between stages (load_model), set before each pass: those that the
   /// stage before has left, and the place of those that this one leaves for the next. [rows,
   /// Model::handed_on], for all rows of the pass (but see Model::leaves_wanted), in memory that the
   /// lane uses.
@@ -105,38 +101,5 @@ public:
                     Workspace& workspace) const = 0;
   virtual void forward(gpu::Operations& operations, Workspace& workspace) const = 0;
 };
-
-using ProgressCallback = std::function<void(const std::string& what, double done)>;
-
-struct LoadOptions {
-  /// Type of plain weights; automatic: the checkpoint's own.
-  NumberFormat dtype = NumberFormat::automatic;
-  ProgressCallback progress;                     ///< May be empty.
-  base::Log log = {};                            ///< Told what is not as the checkpoint demands.
-  std::stop_token stop = {};                     ///< Same as EngineOptions::stop.
-  int max_positions = limits::positions_default; ///< A longer context is cut to this.
-  int positions_needed = 0;                      ///< A shorter context is refused.
-  /// Format of the blocks' linear layers; none: dtype.
-  std::optional<gpu::Quantization> blocks = {};
-  std::optional<gpu::Quantization> head = {}; ///< Format of the output head; none: dtype.
-  std::vector<int> stage_layers = {}; ///< Layers of each stage; empty: divided by their cost.
-  /// The only layers to load, on one device: a stage whose neighbours are on other machines.
-  std::optional<LayerRange> only = {};
-  /// The same checkpoint, loaded with these options except `blocks` into memory that the device
-  /// uses: this model shares everything but the linear layers of its blocks. Null: nothing is
-  /// shared.
-  std::shared_ptr<const Model> shared = {};
-  /// The model that a head (eagle3.hpp) is on, also in memory that the device uses; its embedding
-  /// serves a head that has none.
-  std::shared_ptr<const Model> target = {};
-};
-
-/// Returns the formats that an engine's options give the model of `role`, "target" or "draft".
-LoadOptions load_formats(const EngineOptions& options, const std::string& role);
-
-/// Loads the model at a location that resolve_model_path gave, packed for `device`.
-Result<std::shared_ptr<const Model>> load_model(const std::string& location,
-                                                std::shared_ptr<gpu::Device> device,
-                                                const LoadOptions& options);
 
 } // namespace paceline::models

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "gpu/tensor.hpp"
-#include "models/model.hpp"
+#include "models/load_options.hpp"
 #include "models/row_encoder.hpp"
 #include "paceline/error.hpp"
 

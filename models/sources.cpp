@@ -15,12 +15,7 @@ namespace {
 
 constexpr std::string_view self_prefix = "self:";
 
-} // namespace
-
-Result<std::string> resolve_model_path(const std::string& name, const std::string& role) {
-  return is_scripted(name) ? name : find_checkpoint(name, role);
-}
-
+/// Opens the source at a location that resolve_model_path gave.
 Result<std::shared_ptr<const CheckpointSource>> checkpoint_at(const std::string& location) {
   if (is_scripted(location))
     return make_scripted_source(location);
@@ -32,20 +27,15 @@ Result<std::shared_ptr<const CheckpointSource>> checkpoint_at(const std::string&
       });
 }
 
+} // namespace
+
+Result<std::string> resolve_model_path(const std::string& name, const std::string& role) {
+  return is_scripted(name) ? name : find_checkpoint(name, role);
+}
+
 Result<std::shared_ptr<const CheckpointSource>> open_checkpoint(const std::string& name,
                                                                 const std::string& role) {
   return resolve_model_path(name, role).and_then(checkpoint_at);
-}
-
-LoadOptions load_formats(const EngineOptions& options, const std::string& role) {
-  const auto quantization = [&](const std::optional<WeightFormat>& format) {
-    return format ? std::optional(gpu::Quantization{*format, options.weight_scales}) : std::nullopt;
-  };
-  LoadOptions load;
-  load.dtype = options.dtype;
-  load.blocks = quantization(role == "draft" ? options.draft_weights : options.weights);
-  load.head = quantization(options.head_weights);
-  return load;
 }
 
 bool is_self_draft(std::string_view name) {
@@ -63,13 +53,6 @@ Result<WeightFormat> self_draft_format(std::string_view name) {
               fmt::format("EngineOptions::drafters = {} names no format of weights",
                           text::shown(std::string(name))),
               fmt::format("give self: and one of {}", fmt::join(known, ", ")));
-}
-
-Result<std::shared_ptr<const Model>> load_model(const std::string& location,
-                                                std::shared_ptr<gpu::Device> device,
-                                                const LoadOptions& options) {
-  return checkpoint_at(location).and_then(
-      [&](const auto& source) { return source->load(std::move(device), options); });
 }
 
 } // namespace paceline::models

@@ -14,9 +14,6 @@ namespace paceline::models {
 /// folder or a file (checkpoint/paths.hpp).
 Result<std::string> resolve_model_path(const std::string& name, const std::string& role);
 
-/// Opens the source at a location that resolve_model_path gave.
-Result<std::shared_ptr<const CheckpointSource>> checkpoint_at(const std::string& location);
-
 /// Opens the source that a name leads to, for the model of `role`.
 Result<std::shared_ptr<const CheckpointSource>> open_checkpoint(const std::string& name,
                                                                 const std::string& role);

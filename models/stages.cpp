@@ -2,7 +2,7 @@
 
 #include "gpu/mx.hpp"
 #include "models/checkpoint/tensor_source.hpp"
-#include "models/model.hpp"
+#include "models/load_options.hpp"
 #include "models/shards.hpp"
 #include "text/json.hpp"
 
@@ -146,6 +146,15 @@ Result<std::vector<DevicePart>> parts_of(const std::string& location, const Mode
             parts.push_back(part_of(config, tensors, dtype, layers, {number, shards}, options));
         return parts;
       });
+}
+
+Result<void> check_context(const std::string& location, int context, const LoadOptions& options) {
+  if (options.positions_needed <= context)
+    return {};
+  return fail(ErrorCode::invalid_argument,
+              fmt::format("EngineOptions::max_model_len is {}, and {} has a context of {} tokens",
+                          options.positions_needed, text::shown_path(location), context),
+              fmt::format("give at most {}", context));
 }
 
 // Devices on the host share one memory.

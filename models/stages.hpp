@@ -52,6 +52,9 @@ Result<std::vector<DevicePart>> parts_of(const std::string& location, const Mode
                                          std::size_t stages, int shards,
                                          const LoadOptions& options);
 
+/// Refuses a model whose `context` is shorter than LoadOptions::positions_needed.
+Result<void> check_context(const std::string& location, int context, const LoadOptions& options);
+
 /// Refuses weights that are larger than the devices' memory, and says how many such devices would
 /// hold them. Devices of other machines are checked there.
 Result<void> check_memory(const std::string& location, const WeightSizes& sizes,

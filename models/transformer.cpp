@@ -38,7 +38,8 @@ public:
   std::shared_ptr<const Model> with_taps(std::vector<int> layers) const {
     ModelConfig config = config_;
     config.taps = std::move(layers);
-    return make_transformer(std::move(config), first_shard().weights(), info_, device_);
+    return make_transformer(std::move(config), std::vector{first_shard().weights()}, info_,
+                            device_);
   }
   const ModelInfo& info() const override { return info_; }
   int vocabulary() const override { return config_.logits(); }
@@ -201,12 +202,6 @@ private:
 };
 
 } // namespace
-
-std::shared_ptr<const Model> make_transformer(ModelConfig config, TransformerWeights weights,
-                                              ModelInfo info, std::shared_ptr<gpu::Device> device) {
-  return make_transformer(std::move(config), std::vector{std::move(weights)}, std::move(info),
-                          std::move(device));
-}
 
 std::shared_ptr<const Model> make_transformer(ModelConfig config,
                                               std::vector<TransformerWeights> shards,

@@ -4,7 +4,6 @@
 
 #include "models/checkpoint/tensor_source.hpp"
 #include "models/config.hpp"
-#include "models/model.hpp"
 #include "paceline/error.hpp"
 #include "text/chat_template.hpp"
 #include "text/tokenizer.hpp"
@@ -32,26 +31,13 @@ public:
   /// the model has none.
   virtual Result<text::ChatTemplate> chat_template(const std::string& opening) const = 0;
   /// Reads a template from another file, with this model's special tokens.
-  virtual Result<text::ChatTemplate> chat_template_from(const std::string& file) const;
+  virtual Result<text::ChatTemplate> chat_template_from(const std::string& file) const = 0;
   virtual Result<GenerationDefaults> generation_defaults() const = 0;
   /// Returns what else the file says about itself, for people; empty: nothing.
   virtual Result<std::string> description() const { return std::string(); }
 
-  /// Loads the model, packed for `device`: a transformer with this configuration and these tensors,
-  /// unless the source loads it in its own way.
-  virtual Result<std::shared_ptr<const Model>> load(std::shared_ptr<gpu::Device> device,
-                                                    const LoadOptions& options) const;
-  /// Loads the model in stages, one for each device, in the order in which a pass goes through
-  /// them. A pass over all stages gives the same bits as the model on one such device.
-  virtual Result<std::vector<std::shared_ptr<const Model>>>
-  load_stages(std::span<const std::shared_ptr<gpu::Device>> devices,
-              const LoadOptions& options) const;
-
 private:
   std::string location_;
 };
-
-/// Checks that the `context` positions of the model at `location` are enough for the options.
-Result<void> check_context(const std::string& location, int context, const LoadOptions& options);
 
 } // namespace paceline::models

@@ -9,7 +9,7 @@
 // the same power of four.
 #pragma once
 
-#include "models/model.hpp"
+#include "models/load_options.hpp"
 #include "paceline/error.hpp"
 
 #include <cstdint>

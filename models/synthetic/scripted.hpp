@@ -3,6 +3,7 @@
 #pragma once
 
 #include "models/checkpoint/source.hpp"
+#include "models/model.hpp"
 #include "text/tokenizer.hpp"
 
 #include <span>
@@ -10,6 +11,8 @@
 #include <vector>
 
 namespace paceline::models {
+
+struct LoadOptions;
 
 /// The parameters of a scripted model. Two with the same seed form a pair: the draft's rows overlap
 /// the target's so that 1 - TV(p, q) is `acceptance` in every context.
@@ -51,7 +54,13 @@ Result<std::shared_ptr<const Model>> make_scripted_stage(const ScriptedOptions& 
                                                          const LayerRange& layers, int all,
                                                          std::shared_ptr<gpu::Device> device);
 
-/// Makes what "scripted:..." names: a model, a tokenizer and the plain chat format, but no files.
+/// Makes the model that "scripted:..." names, in stages like make_scripted_stages. Errors: options
+/// that only a model with weights or layers can follow.
+Result<std::vector<std::shared_ptr<const Model>>>
+load_scripted(const std::string& name, std::span<const std::shared_ptr<gpu::Device>> devices,
+              const LoadOptions& options);
+
+/// Makes its source, which has a tokenizer and the plain chat format, but no files.
 Result<std::shared_ptr<const CheckpointSource>> make_scripted_source(const std::string& name);
 
 /// Makes its tokenizer: token 17 reads " 17".

@@ -1,3 +1,6 @@
+#include "models/checkpoint/chat_template_file.hpp"
+#include "models/load_options.hpp"
+#include "models/stages.hpp"
 #include "models/synthetic/scripted.hpp"
 
 namespace paceline::models {
@@ -5,8 +8,7 @@ namespace {
 
 class ScriptedSource final : public CheckpointSource {
 public:
-  ScriptedSource(std::string name, ScriptedOptions options)
-      : CheckpointSource(std::move(name)), options_(options) {}
+  using CheckpointSource::CheckpointSource;
 
   Result<ModelConfig> config() const override { return no_files(); }
   Result<std::unique_ptr<TensorSource>> tensors(const ModelConfig& /*config*/) const override {
@@ -18,42 +20,45 @@ public:
   Result<text::ChatTemplate> chat_template(const std::string& opening) const override {
     return text::ChatTemplate::plain(opening);
   }
+  Result<text::ChatTemplate> chat_template_from(const std::string& file) const override {
+    return read_chat_template(file, {});
+  }
   Result<GenerationDefaults> generation_defaults() const override { return GenerationDefaults(); }
-  Result<std::shared_ptr<const Model>> load(std::shared_ptr<gpu::Device> device,
-                                            const LoadOptions& options) const override {
-    return check(options).and_then([&] { return make_scripted(options_, std::move(device)); });
-  }
-  Result<std::vector<std::shared_ptr<const Model>>>
-  load_stages(std::span<const std::shared_ptr<gpu::Device>> devices,
-              const LoadOptions& options) const override {
-    return check(options).and_then([&] { return make_scripted_stages(options_, devices); });
-  }
 
 private:
-  Result<void> check(const LoadOptions& options) const {
-    if (options.blocks || options.head)
-      return fail(
-          ErrorCode::unsupported, location() + " has no weights to quantize",
-          "leave EngineOptions::weights, draft_weights, head_weights and drafts of self: out");
-    if (!options.stage_layers.empty())
-      return fail(ErrorCode::unsupported, location() + " has no layers to divide",
-                  "leave EngineOptions::stage_layers out");
-    return check_context(location(), options_.context, options);
-  }
   tl::unexpected<Error> no_files() const {
     return fail(ErrorCode::unsupported, location() + " is a rule, not a checkpoint",
                 "give the folder of a checkpoint");
   }
-
-  ScriptedOptions options_;
 };
+
+Result<void> check(const std::string& name, int context, const LoadOptions& options) {
+  if (options.blocks || options.head)
+    return fail(
+        ErrorCode::unsupported, name + " has no weights to quantize",
+        "leave EngineOptions::weights, draft_weights, head_weights and drafts of self: out");
+  if (!options.stage_layers.empty())
+    return fail(ErrorCode::unsupported, name + " has no layers to divide",
+                "leave EngineOptions::stage_layers out");
+  return check_context(name, context, options);
+}
 
 } // namespace
 
+Result<std::vector<std::shared_ptr<const Model>>>
+load_scripted(const std::string& name, std::span<const std::shared_ptr<gpu::Device>> devices,
+              const LoadOptions& options) {
+  return parse_scripted(name).and_then([&](const ScriptedOptions& script) {
+    return check(name, script.context, options).and_then([&] {
+      return make_scripted_stages(script, devices);
+    });
+  });
+}
+
 Result<std::shared_ptr<const CheckpointSource>> make_scripted_source(const std::string& name) {
   return parse_scripted(name).map(
-      [&](const ScriptedOptions& options) -> std::shared_ptr<const CheckpointSource> {
-        return std::make_shared<const ScriptedSource>(name, options);
+      [&](const ScriptedOptions&) -> std::shared_ptr<const CheckpointSource> {
+        return std::make_shared<const ScriptedSource>(name);
       });
 }
 

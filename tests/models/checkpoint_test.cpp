@@ -34,7 +34,7 @@ Result<std::shared_ptr<const Model>> load_with(const std::string& weights) {
   const test::TemporaryFolder folder;
   test::link_all(test::demo("draft"), folder);
   folder.write("model.safetensors", weights);
-  return load_model(folder.path(), test::device(), {});
+  return test::load(folder.path(), test::device(), {});
 }
 
 void check_refused(const Result<std::shared_ptr<const Model>>& model, const std::string& names) {
@@ -287,7 +287,7 @@ TEST_CASE("an index that does not fit its shards is refused by name") {
 
 TEST_CASE("files that are absent or folders are errors that say so") {
   const test::TemporaryFolder folder;
-  const auto load = [&] { return load_model(folder.path(), test::device(), {}); };
+  const auto load = [&] { return test::load(folder.path(), test::device(), {}); };
   CHECK(load().error().code == ErrorCode::not_found);
   CHECK(load().error().message.find("config.json") != std::string::npos);
   folder.write("config.json", test::read_file(test::demo("draft") + "/config.json"));

@@ -12,7 +12,7 @@ using namespace paceline::models;
 namespace {
 
 std::shared_ptr<const Model> load(const std::string& folder) {
-  auto model = load_model(folder, test::device(), {});
+  auto model = test::load(folder, test::device(), {});
   REQUIRE_MESSAGE(model, model.error().text());
   return *model;
 }

@@ -61,7 +61,7 @@ void write_case(const test::TemporaryFolder& folder, const Case& own, gpu::DType
 }
 
 std::shared_ptr<const Model> opened(const std::string& location, const LoadOptions& options = {}) {
-  auto model = load_model(location, test::device(), options);
+  auto model = test::load(location, test::device(), options);
   REQUIRE_MESSAGE(model, model.error().text());
   return *model;
 }
@@ -299,7 +299,7 @@ TEST_CASE("divisors of frequencies turn a llama as Llama 3 turns") {
 TEST_CASE("a matrix of NVFP4 is multiplied by the number that its tensor has besides") {
   Twins twins(gpu::GgufFormat::nvfp4);
   const auto down = [&] {
-    const auto source = checkpoint_at(twins.gguf).value();
+    const auto source = test::source_of(twins.gguf);
     const auto tensors = source->tensors(source->config().value()).value();
     const auto matrix = tensors->matrix({TensorRole::down, 1}, 256, 256).value();
     const auto* values = static_cast<const float*>(matrix.data);

@@ -210,9 +210,9 @@ TEST_CASE("a file is known by its name or by its first bytes") {
   const test::TemporaryFolder folder;
   const std::string file = folder.write("sha256-12ab", small_llama(folder).bytes());
   CHECK(resolve_model_path(file, "target") == file);
-  CHECK(load_model(file, test::device(), {}));
+  CHECK(test::load(file, test::device(), {}));
   CHECK(says(error_of(resolve_model_path(folder.write("a.bin", "GGU"), "target")), "a.bin"));
-  CHECK(says(error_of(load_model(folder.write("a.gguf", ""), test::device(), {})), "is empty"));
+  CHECK(says(error_of(test::load(folder.write("a.gguf", ""), test::device(), {})), "is empty"));
 }
 
 TEST_CASE("a type of tensor that is not read is refused by its name") {
@@ -234,7 +234,7 @@ TEST_CASE("a file, its parts, and a folder that holds it alone are one model") {
   const std::string file = folder.write("one/m.gguf", whole.bytes());
   const auto tokens = test::some_tokens(20, 160);
   const auto logits = [&](const std::string& location) {
-    const auto model = load_model(location, test::device(), {});
+    const auto model = test::load(location, test::device(), {});
     REQUIRE_MESSAGE(model, model.error().text());
     return test::logits_of(*model, tokens);
   };
@@ -253,15 +253,15 @@ TEST_CASE("a file, its parts, and a folder that holds it alone are one model") {
         .put("split.count", std::uint32_t(2))
         .put("split.tensors.count", std::int32_t(whole.names().size()));
   const std::string first = folder.write("two/m-00001-of-00002.gguf", parts[0].bytes());
-  CHECK(says(error_of(load_model(first, test::device(), {})), "m-00002-of-00002.gguf"));
+  CHECK(says(error_of(test::load(first, test::device(), {})), "m-00002-of-00002.gguf"));
   const std::string last = folder.write("two/m-00002-of-00002.gguf", parts[1].bytes());
   CHECK(logits(first) == expected);
   CHECK(logits(folder.file("two")) == expected);
-  CHECK(says(error_of(load_model(last, test::device(), {})), "give " + first));
+  CHECK(says(error_of(test::load(last, test::device(), {})), "give " + first));
   folder.write("two/m-00002-of-00002.gguf", parts[0].bytes());
-  CHECK(says(error_of(load_model(first, test::device(), {})), "part 2 of 2"));
+  CHECK(says(error_of(test::load(first, test::device(), {})), "part 2 of 2"));
   folder.write("one/other.gguf", whole.bytes());
-  const Error several = error_of(load_model(folder.file("one"), test::device(), {}));
+  const Error several = error_of(test::load(folder.file("one"), test::device(), {}));
   CHECK(says(several, "holds 2 GGUF models"));
   CHECK(says(several, "m.gguf"));
 }
@@ -329,7 +329,7 @@ TEST_CASE("a tensor that is missing, has another shape or is not expected is nam
   const auto with = [&](const auto& change) {
     GgufWriter file = small_llama(folder);
     change(file);
-    return error_of(load_model(folder.write("m.gguf", file.bytes()), test::device(), {}));
+    return error_of(test::load(folder.write("m.gguf", file.bytes()), test::device(), {}));
   };
   CHECK(says(with([](auto& f) { f.drop("blk.1.ffn_up.weight"); }), "blk.1.ffn_up.weight"));
   CHECK(says(with([](auto& f) {
@@ -373,7 +373,7 @@ TEST_CASE("a file without weights has a tokenizer, and says what it lacks") {
   const auto tokenizer = GgufSource(path).tokenizer();
   REQUIRE_MESSAGE(tokenizer, tokenizer.error().text());
   CHECK((*tokenizer)->encode("ab") == std::vector<TokenId>{1, 4, 5});
-  CHECK(says(error_of(load_model(path, test::device(), {})), "token_embd.weight"));
+  CHECK(says(error_of(test::load(path, test::device(), {})), "token_embd.weight"));
 }
 
 TEST_CASE("whoever wants a folder says so of a GGUF") {

@@ -28,7 +28,7 @@ constexpr WeightFormat all_formats[] = {WeightFormat::mxfp8, WeightFormat::mxfp8
 const std::vector<TokenId> sample_tokens{348, 277, 1, 2, 3, 4, 5, 1000, 17, 42};
 
 std::shared_ptr<const Model> loaded(const std::string& folder, const LoadOptions& options = {}) {
-  auto model = load_model(folder, test::device(), options);
+  auto model = test::load(folder, test::device(), options);
   REQUIRE_MESSAGE(model, model.error().text());
   return *model;
 }

@@ -37,7 +37,7 @@ public:
   Result<std::shared_ptr<const Model>> load(const LoadOptions& options = {}) const {
     folder_.write("model/model.safetensors", weights_.bytes());
     folder_.write("model/config.json", json::serialize(config_));
-    return load_model(path(), test::device(), options);
+    return test::load(path(), test::device(), options);
   }
   std::vector<std::vector<float>> logits(const LoadOptions& options = {}) const {
     const auto model = load(options);
@@ -162,7 +162,7 @@ struct ScaledPair {
 
   std::vector<std::vector<float>> logits(const test::TemporaryFolder& folder,
                                          LoadOptions options = {}) const {
-    const auto model = load_model(folder.path(), test::device(), options);
+    const auto model = test::load(folder.path(), test::device(), options);
     REQUIRE_MESSAGE(model, model.error().text());
     return test::logits_of(*model, prompt_tokens);
   }
@@ -256,7 +256,7 @@ TEST_CASE("FP8 weights are the numbers that codes and scales stand for") {
     LoadOptions narrow_six = six;
     narrow_six.dtype = NumberFormat::bf16;
     CHECK(pair.logits(pair.coded, six) == pair.logits(pair.plain, narrow_six));
-    const auto model = load_model(pair.coded.path(), test::device(), {});
+    const auto model = test::load(pair.coded.path(), test::device(), {});
     CHECK((*model)->info().weights == "bf16");
     CHECK((*model)->info().parameters == 918'144);
   }
@@ -351,7 +351,7 @@ TEST_CASE("damaged FP8 scales are errors that name their tensors") {
     ScaledPair pair(128, 128, "weight_scale_inv", deepseek_config());
     damage(pair);
     pair.write();
-    const auto model = load_model(pair.coded.path(), test::device(), {});
+    const auto model = test::load(pair.coded.path(), test::device(), {});
     REQUIRE_FALSE(model);
     CHECK_MESSAGE(model.error().text().find(expected) != std::string::npos, model.error().text());
   }

@@ -150,7 +150,7 @@ Result<std::shared_ptr<const Model>> load_reference(const json::object& entry, g
   for (const auto& [key, value] : change)
     config[key] = value;
   folder.write("config.json", json::serialize(config));
-  return load_model(folder.path(), device(), {});
+  return test::load(folder.path(), device(), {});
 }
 
 } // namespace paceline::models::test

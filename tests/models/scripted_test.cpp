@@ -151,15 +151,15 @@ TEST_CASE("a scripted model is named by its options") {
 
 TEST_CASE("load_model and Tokenizer know scripted models by name") {
   const std::string name = "scripted:vocabulary=8,seed=3";
-  const auto model = load_model(name, test::device(), {});
+  const auto model = test::load(name, test::device(), {});
   REQUIRE(model);
   CHECK((*model)->vocabulary() == 8);
   CHECK((*model)->info().architecture == "scripted");
-  const auto tokenizer = checkpoint_at(name).value()->tokenizer();
+  const auto tokenizer = test::source_of(name)->tokenizer();
   REQUIRE(tokenizer);
   CHECK((*tokenizer)->encode("1 7  3\n") == std::vector<TokenId>{1, 7, 3});
   CHECK((*tokenizer)->decode(std::vector<TokenId>{1, 7}) == " 1 7");
   for (const TokenId id : (*tokenizer)->encode("8 -1 hello 99999999999999"))
     CHECK((*tokenizer)->known(id));
-  CHECK(!load_model("scripted:vocabulary=0", test::device(), {}));
+  CHECK(!test::load("scripted:vocabulary=0", test::device(), {}));
 }

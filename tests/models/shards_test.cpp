@@ -1,5 +1,4 @@
 // A model in shards says what the whole one says but for rounding, and always with the same bits.
-#include "models/checkpoint/source.hpp"
 #include "models/shards.hpp"
 #include "models/sources.hpp"
 #include "models/synthetic/scripted.hpp"
@@ -17,19 +16,17 @@ namespace json = boost::json;
 
 namespace {
 
-using Devices = std::vector<std::shared_ptr<gpu::Device>>;
-using Models = std::vector<std::shared_ptr<const Model>>;
 using test::Rows;
 
-Models load(const CheckpointSource& source, const Devices& devices,
+Stages load(const CheckpointSource& source, const Devices& devices,
             const LoadOptions& options = {}) {
-  auto stages = source.load_stages(devices, options);
+  auto stages = load_model(source, devices, options);
   REQUIRE_MESSAGE(stages, stages.error().text());
   return std::move(*stages);
 }
 
 /// All rows of a sequence that is fed in pieces of `chunk`, with a stranger's rows before each.
-Rows in_pieces(const Models& stages, const std::vector<TokenId>& tokens, int chunk = 1000,
+Rows in_pieces(const Stages& stages, const std::vector<TokenId>& tokens, int chunk = 1000,
                bool company = false, int page_tokens = 8) {
   test::Runner runner(stages, page_tokens);
   const auto pages = runner.take_pages(int(tokens.size()));
@@ -66,7 +63,7 @@ double difference(const Rows& a, const Rows& b) {
 
 std::string refused_shards(const CheckpointSource& source, int shards,
                            const LoadOptions& options = {}) {
-  const auto refused = source.load_stages(Devices{test::group(shards)}, options);
+  const auto refused = load_model(source, {test::group(shards)}, options);
   REQUIRE(!refused);
   CHECK(refused.error().code == ErrorCode::invalid_argument);
   return refused.error().text();
@@ -108,7 +105,7 @@ TEST_CASE("a number of shards has bits of its own, whatever is run beside and on
   const auto source = test::source_of("demo");
   const auto tokens = test::some_tokens(41, 4096);
   for (const LoadOptions& options : {LoadOptions{}, in_blocks()}) {
-    const Models shards = load(*source, {test::group(2)}, options);
+    const Stages shards = load(*source, {test::group(2)}, options);
     const Rows expected = in_pieces(shards, tokens);
     for (int run = 0; run < 3; ++run)
       CHECK(test::same_bits(in_pieces(shards, tokens), expected));
@@ -136,7 +133,7 @@ TEST_CASE("every family is divided, or says why it is not") {
     const Rows whole = in_pieces(load(*source, {test::device()}), prompt);
     for (const int shards : {2, 4}) {
       CAPTURE(shards);
-      const auto models = source->load_stages(Devices{test::group(shards)}, {});
+      const auto models = load_model(*source, {test::group(shards)}, {});
       const bool allowed = bool(check_shards("it", config, false, shards));
       CHECK(bool(models) == allowed);
       CHECK((config.qk_norm != QkNorm::full_width || !allowed));

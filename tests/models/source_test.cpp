@@ -70,6 +70,9 @@ public:
   Result<text::ChatTemplate> chat_template(const std::string& opening) const override {
     return folder_.chat_template(opening);
   }
+  Result<text::ChatTemplate> chat_template_from(const std::string& file) const override {
+    return folder_.chat_template_from(file);
+  }
   Result<GenerationDefaults> generation_defaults() const override {
     return folder_.generation_defaults();
   }
@@ -83,13 +86,16 @@ private:
 TEST_CASE("a model from another format of files computes the same") {
   const std::vector<TokenId> tokens{348, 277, 1, 2, 3, 4, 5};
   const std::string folder = test::demo("draft");
-  const auto one = FolderSource(folder).load(test::device(), {});
-  const auto other = OtherFormat(folder).load(test::device(), {});
-  REQUIRE_MESSAGE(one, one.error().text());
-  REQUIRE_MESSAGE(other, other.error().text());
-  CHECK((*other)->info().name == "other");
-  CHECK((*other)->info().parameters == (*one)->info().parameters);
-  CHECK(test::logits_of(*other, tokens) == test::logits_of(*one, tokens));
+  const auto loaded = [](const CheckpointSource& source) {
+    const auto stages = load_model(source, {test::device()}, {});
+    REQUIRE_MESSAGE(stages, stages.error().text());
+    return stages->front();
+  };
+  const auto one = loaded(FolderSource(folder));
+  const auto other = loaded(OtherFormat(folder));
+  CHECK(other->info().name == "other");
+  CHECK(other->info().parameters == one->info().parameters);
+  CHECK(test::logits_of(other, tokens) == test::logits_of(one, tokens));
 }
 
 TEST_CASE("a role that a checkpoint lacks is an error that names its tensor") {

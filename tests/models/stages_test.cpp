@@ -16,20 +16,19 @@ namespace json = boost::json;
 
 namespace {
 
-using Models = std::vector<std::shared_ptr<const Model>>;
 using test::Rows;
 
-std::vector<std::shared_ptr<gpu::Device>> cores(std::size_t count) {
-  std::vector<std::shared_ptr<gpu::Device>> devices;
+Devices cores(std::size_t count) {
+  Devices devices;
   for (std::size_t i = 0; i < count; ++i)
     devices.push_back(test::device("cpu", 1 + int(i % 2)));
   return devices;
 }
 
-Models in_stages(const CheckpointSource& source, const std::vector<int>& layers,
+Stages in_stages(const CheckpointSource& source, const std::vector<int>& layers,
                  LoadOptions options = {}) {
   options.stage_layers = layers;
-  auto stages = source.load_stages(cores(layers.size()), options);
+  auto stages = load_model(source, cores(layers.size()), options);
   REQUIRE_MESSAGE(stages, stages.error().text());
   return std::move(*stages);
 }
@@ -38,14 +37,14 @@ std::string refusal(const CheckpointSource& source, std::size_t devices,
                     const std::vector<int>& layers) {
   LoadOptions options;
   options.stage_layers = layers;
-  const auto stages = source.load_stages(cores(devices), options);
+  const auto stages = load_model(source, cores(devices), options);
   REQUIRE(!stages);
   return stages.error().text();
 }
 
 /// All rows of logits, a prompt in two pieces with a stranger's rows before the second, and then
 /// rows of which only the last is asked for.
-Rows rows_of(const Models& stages, const std::vector<TokenId>& tokens) {
+Rows rows_of(const Stages& stages, const std::vector<TokenId>& tokens) {
   test::Runner runner(stages, 8);
   const auto pages = runner.take_pages(int(tokens.size()));
   const auto other = runner.take_pages(int(tokens.size()));
@@ -109,9 +108,9 @@ TEST_CASE("every family's stages give the bits of the whole") {
 
 TEST_CASE("a stage has its layers' weights and pages alone") {
   const auto source = test::source_of("demo");
-  const Models whole = in_stages(*source, {6});
-  const Models stages = in_stages(*source, {1, 3, 2});
-  const auto bytes = [](const Models& models) {
+  const Stages whole = in_stages(*source, {6});
+  const Stages stages = in_stages(*source, {1, 3, 2});
+  const auto bytes = [](const Stages& models) {
     std::size_t sum = 0;
     for (const auto& model : models)
       sum += model->info().weight_bytes;
@@ -177,10 +176,10 @@ TEST_CASE("what a device would have is what it has when the model is loaded, but
       const auto parts =
           parts_of(source->location(), config, *tensors, stored, 2, shards, options).value();
       REQUIRE(parts.size() == 2 * std::size_t(shards));
-      std::vector<std::shared_ptr<gpu::Device>> devices = cores(2);
+      Devices devices = cores(2);
       if (shards > 1)
         devices = {test::group(shards), test::group(shards)};
-      const Models stages = source->load_stages(devices, options).value();
+      const Stages stages = load_model(*source, devices, options).value();
       for (std::size_t stage = 0; stage < stages.size(); ++stage) {
         double bytes = 0;
         std::size_t token = 0;
@@ -217,11 +216,11 @@ TEST_CASE("a scripted model's stages give its rows, and show a wrong page of any
   const ScriptedOptions options{.vocabulary = 16, .memory = 3, .seed = 5};
   const auto whole = make_scripted(options, devices[0]).value();
   const std::vector<TokenId> tokens = test::some_tokens(12, 16);
-  Models head_apart;
+  Stages head_apart;
   for (const LayerRange layers : {LayerRange{0, 1}, LayerRange{1, 1, true}, LayerRange{2, 0}})
     head_apart.push_back(
         make_scripted_stage(options, layers, 2, devices[head_apart.size()]).value());
-  for (const Models& stages : {make_scripted_stages(options, devices).value(), head_apart})
+  for (const Stages& stages : {make_scripted_stages(options, devices).value(), head_apart})
     for (std::size_t wrong = 0; wrong < stages.size(); ++wrong) {
       CAPTURE(wrong);
       CHECK(test::same_bits(rows_of(stages, tokens), rows_of({whole}, tokens)));

@@ -50,6 +50,13 @@ std::vector<TokenId> ids_of(const boost::json::value& list) {
   return boost::json::value_to<std::vector<TokenId>>(list);
 }
 
+Result<std::shared_ptr<const Model>>
+load(const std::string& location, std::shared_ptr<gpu::Device> device, const LoadOptions& options) {
+  return open_checkpoint(location, "target")
+      .and_then([&](const auto& source) { return load_model(*source, {device}, options); })
+      .map([](const Stages& stages) { return stages.front(); });
+}
+
 std::shared_ptr<const CheckpointSource> source_of(const std::string& name) {
   auto source = open_checkpoint(name, "target");
   REQUIRE_MESSAGE(source, source.error().text());

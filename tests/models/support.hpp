@@ -2,8 +2,7 @@
 #pragma once
 
 #include "gpu/device.hpp"
-#include "models/checkpoint/source.hpp"
-#include "models/model.hpp"
+#include "models/load.hpp"
 #include "tests/support/files.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -31,6 +30,10 @@ void link_all(const std::string& from, const TemporaryFolder& into);
 std::shared_ptr<gpu::Device> device(const std::string& name = "cpu", int threads = 1);
 /// So many of them as one, for a shard on each.
 std::shared_ptr<gpu::Device> group(int shards, const std::string& name = "cpu", int threads = 1);
+
+/// The model at a location, on one device.
+Result<std::shared_ptr<const Model>>
+load(const std::string& location, std::shared_ptr<gpu::Device> device, const LoadOptions& options);
 
 /// What a name or a folder is opened as.
 std::shared_ptr<const CheckpointSource> source_of(const std::string& name);

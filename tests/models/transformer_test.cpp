@@ -18,7 +18,7 @@ std::shared_ptr<const Model>
 load_demo(const std::string& role, NumberFormat dtype = NumberFormat::automatic, int threads = 1) {
   LoadOptions options;
   options.dtype = dtype;
-  auto model = load_model(test::demo(role), test::device("cpu", threads), options);
+  auto model = test::load(test::demo(role), test::device("cpu", threads), options);
   REQUIRE_MESSAGE(model, model.error().text());
   return *model;
 }
@@ -176,7 +176,7 @@ TEST_CASE("a model says what it is") {
   std::vector<double> progress;
   LoadOptions options;
   options.progress = [&](const std::string&, double done) { progress.push_back(done); };
-  const auto model = load_model(test::demo("target"), test::device(), options);
+  const auto model = test::load(test::demo("target"), test::device(), options);
   REQUIRE(model);
   const ModelInfo& info = (*model)->info();
   CHECK(info.architecture == "LlamaForCausalLM");
@@ -194,7 +194,7 @@ TEST_CASE("a model says what it is") {
 TEST_CASE("a checkpoint of f32 can be run in bf16, and no checkpoint of bf16 in f16") {
   LoadOptions options;
   options.dtype = NumberFormat::f16;
-  const auto refused = load_model(test::demo("draft"), test::device(), options);
+  const auto refused = test::load(test::demo("draft"), test::device(), options);
   REQUIRE(!refused);
   CHECK(refused.error().code == ErrorCode::unsupported);
 }
@@ -202,13 +202,13 @@ TEST_CASE("a checkpoint of f32 can be run in bf16, and no checkpoint of bf16 in 
 TEST_CASE("a model may have all but its linear layers in common with another one, bit for bit") {
   const auto device = test::device();
   LoadOptions options;
-  const auto whole = load_model(test::demo("target"), device, options);
+  const auto whole = test::load(test::demo("target"), device, options);
   REQUIRE(whole);
   options.blocks = gpu::Quantization{WeightFormat::mxfp4, ScaleChoice::search};
-  const auto alone = load_model(test::demo("target"), device, options);
+  const auto alone = test::load(test::demo("target"), device, options);
   REQUIRE(alone);
   options.shared = *whole;
-  const auto sharing = load_model(test::demo("target"), device, options);
+  const auto sharing = test::load(test::demo("target"), device, options);
   REQUIRE(sharing);
 
   const TransformerWeights& theirs = *weights_of(**whole);

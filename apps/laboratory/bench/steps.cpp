@@ -5,6 +5,7 @@
 #include "apps/console/steady_time.hpp"
 #include "apps/laboratory/timed_step.hpp"
 #include "models/eagle3.hpp"
+#include "models/load.hpp"
 #include "models/sources.hpp"
 #include "nodes/network.hpp"
 
@@ -73,18 +74,19 @@ Result<std::optional<WeightFormat>> self_format(const ModelInfo& info, const std
 
 using LoadedModel = Result<std::shared_ptr<const models::Model>>;
 
+LoadedModel load_on(const std::shared_ptr<gpu::Device>& device, const std::string& name,
+                    const std::string& role, const models::LoadOptions& how) {
+  return models::open_checkpoint(name, role)
+      .and_then([&](const auto& source) { return models::load_model(*source, {device}, how); })
+      .map([](models::Stages&& stages) { return stages.front(); });
+}
+
 /// Loads a head together with the target that it belongs to.
 LoadedModel load_head(const ModelInfo& info, const EngineOptions& o,
                       const std::shared_ptr<gpu::Device>& device, const models::LoadOptions& how) {
-  return models::open_checkpoint(o.target, "target")
-      .and_then([&](const auto& source) {
-        return source->load(device, models::load_formats(o, "target"));
-      })
+  return load_on(device, o.target, "target", models::load_formats(o, "target"))
       .and_then([&](const auto& target) {
-        return models::resolve_model_path(models::eagle3_source(info.name), "eagle3")
-            .and_then([&](const std::string& folder) {
-              return models::load_eagle3(folder, target, device, how);
-            });
+        return models::load_eagle3(models::eagle3_source(info.name), target, device, how);
       })
       .map([](models::Eagle3Head&& head) { return head.model; });
 }
@@ -94,9 +96,7 @@ LoadedModel load_alone(const ModelInfo& info, const std::string& role, bool self
                        const models::LoadOptions& how) {
   if (role == "draft" && models::is_eagle3_draft(info.name))
     return load_head(info, o, device, how);
-  return (self ? models::open_checkpoint(o.target, "target")
-               : models::open_checkpoint(info.name, role))
-      .and_then([&](const auto& source) { return source->load(device, how); });
+  return self ? load_on(device, o.target, "target", how) : load_on(device, info.name, role, how);
 }
 
 /// Returns the device that stands for this one: a node's device is measured on this machine, if

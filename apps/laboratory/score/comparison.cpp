@@ -3,6 +3,7 @@
 #include "apps/console/steady_time.hpp"
 #include "apps/laboratory/score/side_by_side.hpp"
 #include "apps/laboratory/score/windows.hpp"
+#include "models/load.hpp"
 #include "models/sources.hpp"
 #include "text/tokenizer.hpp"
 
@@ -38,10 +39,10 @@ Result<Loaded> load_model(const std::string& name, const std::string& role,
       })
       .and_then([&](auto tokenizer) {
         loaded.tokenizer = std::move(tokenizer);
-        return loaded.source->load(device, load_options(o));
+        return models::load_model(*loaded.source, {device}, load_options(o));
       })
-      .map([&](auto model) {
-        loaded.model = std::move(model);
+      .map([&](models::Stages&& stages) {
+        loaded.model = std::move(stages.front());
         return std::move(loaded);
       });
 }
@@ -89,7 +90,9 @@ struct WeightComparison::Parts {
     models::LoadOptions how = load_options(options.engine);
     how.blocks = format;
     how.shared = loaded.model;
-    return loaded.source->load(device, how);
+    return models::load_model(*loaded.source, {device}, how).map([](models::Stages&& stages) {
+      return stages.front();
+    });
   }
 
   Result<WeightFigures> measure(const std::optional<gpu::Quantization>& format,

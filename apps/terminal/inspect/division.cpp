@@ -4,6 +4,7 @@
 #include "apps/console/output.hpp"
 #include "apps/console/steady_time.hpp"
 #include "gpu/device.hpp"
+#include "models/load.hpp"
 #include "models/sources.hpp"
 
 #include <algorithm>

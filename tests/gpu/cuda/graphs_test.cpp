@@ -39,7 +39,7 @@ class Rounds {
 public:
   Rounds()
       : runner_(
-            models::load_model(models::test::demo("draft"), models::test::device("cuda:0"),
+            models::test::load(models::test::demo("draft"), models::test::device("cuda:0"),
                                {.dtype = NumberFormat::bf16, .progress = {}, .max_positions = 256})
                 .value(),
             16, 32, 128, 16) {

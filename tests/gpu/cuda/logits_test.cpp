@@ -16,7 +16,7 @@ namespace {
 
 std::vector<std::vector<float>> logits_on(const std::string& device, const LoadOptions& options,
                                           const std::string& folder = test::demo("draft")) {
-  const auto model = load_model(folder, test::device(device), options);
+  const auto model = test::load(folder, test::device(device), options);
   REQUIRE_MESSAGE(model, model.error().text());
   std::vector<TokenId> tokens(70); // More than a chunk of attention, and than a block's rows.
   for (std::size_t i = 0; i < tokens.size(); ++i)
@@ -87,7 +87,7 @@ TEST_CASE("a model of heads that no kernel takes is refused before its weights a
     const std::string field = "\"head_dim\": 32";
     changed.replace(changed.find(field), field.size(), std::string("\"head_dim\": ") + size);
     folder.write("config.json", changed);
-    const auto model = load_model(folder.path(), test::device("cuda:0"), {});
+    const auto model = test::load(folder.path(), test::device("cuda:0"), {});
     REQUIRE(!model); // 24: for the weights' shapes.
     CHECK((model.error().code == ErrorCode::unsupported) == !taken);
     CHECK((model.error().text().find("EngineOptions::devices = cpu") != std::string::npos) ==

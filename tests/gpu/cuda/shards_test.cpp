@@ -19,7 +19,8 @@ namespace test = models::test;
 
 namespace {
 
-using Devices = std::vector<std::shared_ptr<gpu::Device>>;
+using models::Devices;
+using models::Stages;
 
 /// Emulated GPUs, reset behind the test.
 struct Machine {
@@ -41,16 +42,14 @@ std::shared_ptr<gpu::Device> gpus(int first, int count) {
   return devices.front()->make_group(devices).value();
 }
 
-using Models = std::vector<std::shared_ptr<const models::Model>>;
-
-Models load(const models::CheckpointSource& source, const Devices& devices,
+Stages load(const models::CheckpointSource& source, const Devices& devices,
             const models::LoadOptions& options) {
-  auto stages = source.load_stages(devices, options);
+  auto stages = models::load_model(source, devices, options);
   REQUIRE_MESSAGE(stages, stages.error().text());
   return std::move(*stages);
 }
 
-Rows in_pieces(const Models& stages, const std::vector<TokenId>& tokens, std::size_t chunk = 1000) {
+Rows in_pieces(const Stages& stages, const std::vector<TokenId>& tokens, std::size_t chunk = 1000) {
   test::Runner runner(stages, 8);
   const auto pages = runner.take_pages(int(tokens.size()));
   Rows out;
@@ -112,7 +111,7 @@ TEST_CASE("two and four shards on GPUs say what the CPU's say, but for rounding"
         options.dtype = c.format;
         const Machine machine(shards);
         const Rows expected = in_pieces(load(*source, {test::group(shards)}, options), prompt);
-        const Models model = load(*source, {gpus(0, shards)}, options);
+        const Stages model = load(*source, {gpus(0, shards)}, options);
         const Rows rows = in_pieces(model, prompt);
         const double off = difference(rows, expected);
         CHECK(off <= c.tolerance);

@@ -1,10 +1,11 @@
-// Loads a transformer's stages from one source.
+#include "models/load.hpp"
+
 #include "gpu/weight_formats.hpp"
-#include "models/checkpoint/source.hpp"
 #include "models/loader.hpp"
 #include "models/shards.hpp"
 #include "models/stage_elsewhere.hpp"
 #include "models/stages.hpp"
+#include "models/synthetic/scripted.hpp"
 #include "models/transformer.hpp"
 #include "text/json.hpp"
 
@@ -42,27 +43,15 @@ std::string formats_of(const std::vector<TransformerBlock>& blocks) {
   return fmt::format("{}", fmt::join(names, "+"));
 }
 
-/// Returns the bytes of the blocks' linear layers.
-std::size_t layer_bytes(const TransformerWeights& weights) {
-  std::size_t bytes = 0;
-  for (const TransformerBlock& b : weights.blocks)
-    for (const auto& layer : {b.qkv, b.attention_out, b.gate_up, b.down})
-      bytes += layer->bytes();
-  return bytes;
-}
-
-using Devices = std::span<const std::shared_ptr<gpu::Device>>;
-using Models = std::vector<std::shared_ptr<const Model>>;
-
 /// Loads a model's stages, one for each device, from one source.
 class StageLoader {
 public:
   StageLoader(std::string location, ModelConfig config, std::unique_ptr<TensorSource> tensors,
               Devices devices, const LoadOptions& options)
       : location_(std::move(location)), config_(std::move(config)), tensors_(std::move(tensors)),
-        devices_(devices.begin(), devices.end()), options_(options) {}
+        devices_(std::move(devices)), options_(options) {}
 
-  Result<Models> load() {
+  Result<Stages> load() {
     return check()
         .and_then([this] { return divide(); })
         .and_then([this] { return load_weights(); })
@@ -156,8 +145,6 @@ private:
   }
 
   Result<void> load_weights() {
-    const TransformerWeights* shared = options_.shared ? weights_of(*options_.shared) : nullptr;
-    whole_ = shared ? options_.shared.get() : nullptr;
     for (std::size_t i = 0; i < devices_.size(); ++i) {
       Loaded& stage = stages_.emplace_back();
       if (devices_[i]->elsewhere())
@@ -166,19 +153,16 @@ private:
       const int shards = members.empty() ? 1 : int(members.size());
       for (int s = 0; s < shards; ++s) {
         gpu::Device& device = members.empty() ? *devices_[i] : *members[std::size_t(s)];
-        auto loaded = shared ? load_layers(*tensors_, config_, dtype_, device, options_, *shared)
-                             : models::load_weights(*tensors_, config_, dtype_, device, options_,
-                                                    ranges_[i], {s, shards});
+        auto loaded = models::load_weights(*tensors_, config_, dtype_, device, options_, ranges_[i],
+                                           {s, shards});
         if (!loaded)
           return tl::unexpected(loaded.error());
-        stage.info.shared_bytes +=
-            shared ? whole_->info().weight_bytes - layer_bytes(*shared) : loaded->shared_bytes;
-        stage.info.weight_bytes += loaded->bytes;
+        stage.info.shared_bytes += loaded->shared_bytes;
+        stage.info.weight_bytes += loaded->bytes + loaded->shared_bytes;
         stage.weights.push_back(std::move(loaded->weights));
       }
-      stage.info.weight_bytes += stage.info.shared_bytes;
     }
-    if (shared)
+    if (options_.shared)
       return {};
     leave_to_others();
     return tensors_->check_all_taken();
@@ -203,8 +187,8 @@ private:
   }
 
   std::uint64_t parameters() const {
-    if (whole_)
-      return whole_->info().parameters;
+    if (options_.shared)
+      return options_.shared->info().parameters;
     std::uint64_t all = 0;
     for (const TensorSource::Stored& stored : tensors_->tensors())
       all += stored.elements;
@@ -213,7 +197,7 @@ private:
     return divided ? all : tensors_->parameters();
   }
 
-  Models make_models() {
+  Stages make_models() {
     if (options_.progress)
       options_.progress("weights", 1);
     for (std::size_t i = 0; i < devices_.size(); ++i) {
@@ -258,45 +242,46 @@ private:
   const std::string location_;
   ModelConfig config_;
   const std::unique_ptr<TensorSource> tensors_;
-  std::vector<std::shared_ptr<gpu::Device>> devices_;
+  Devices devices_;
   const LoadOptions& options_;
   gpu::DType dtype_ = gpu::DType::f32;
-  const Model* whole_ = nullptr; ///< LoadOptions::shared, if that is a transformer.
   std::vector<LayerRange> ranges_;
   std::vector<Loaded> stages_;
-  Models models_;
+  Stages models_;
 };
 
 } // namespace
 
-Result<Models> load_transformer(const CheckpointSource& source, Devices devices,
-                                const LoadOptions& options) {
+Result<Stages> load_model(const CheckpointSource& source, Devices devices,
+                          const LoadOptions& options) {
+  if (is_scripted(source.location()))
+    return load_scripted(source.location(), devices, options);
   auto config = source.config();
   if (!config)
     return tl::unexpected(config.error());
   auto tensors = source.tensors(*config);
   if (!tensors)
     return tl::unexpected(tensors.error());
-  return StageLoader(source.location(), std::move(*config), std::move(*tensors), devices, options)
+  return load_transformer(source.location(), std::move(*config), std::move(*tensors),
+                          std::move(devices), options);
+}
+
+Result<Stages> load_transformer(const std::string& location, ModelConfig config,
+                                std::unique_ptr<TensorSource> tensors, Devices devices,
+                                const LoadOptions& options) {
+  return StageLoader(location, std::move(config), std::move(tensors), std::move(devices), options)
       .load();
 }
 
-Result<std::shared_ptr<const Model>> load_transformer(const CheckpointSource& source,
-                                                      std::shared_ptr<gpu::Device> device,
-                                                      const LoadOptions& options) {
-  return load_transformer(source, Devices(&device, 1), options).map([](Models&& models) {
-    return std::move(models.front());
-  });
-}
-
-Result<std::shared_ptr<const Model>> load_transformer(const std::string& location,
-                                                      ModelConfig config,
-                                                      std::unique_ptr<TensorSource> tensors,
-                                                      std::shared_ptr<gpu::Device> device,
-                                                      const LoadOptions& options) {
-  return StageLoader(location, std::move(config), std::move(tensors), Devices(&device, 1), options)
-      .load()
-      .map([](Models&& models) { return std::move(models.front()); });
+LoadOptions load_formats(const EngineOptions& options, const std::string& role) {
+  const auto quantization = [&](const std::optional<WeightFormat>& format) {
+    return format ? std::optional(gpu::Quantization{*format, options.weight_scales}) : std::nullopt;
+  };
+  LoadOptions load;
+  load.dtype = options.dtype;
+  load.blocks = quantization(role == "draft" ? options.draft_weights : options.weights);
+  load.head = quantization(options.head_weights);
+  return load;
 }
 
 } // namespace paceline::models
