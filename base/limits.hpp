@@ -6,15 +6,16 @@
 
 namespace paceline::base::limits {
 
-/// Events kept by a trace; later ones are dropped and counted, and the file says so.
+/// A trace keeps so many events; later ones are dropped and counted, and the file says so.
 inline constexpr std::size_t trace_events_max = 2'000'000;
 
-/// Threads that one engine or client has for callers' functions (Stream::on_ready, on_end), begun
-/// when they are needed; when all of them are in functions that wait, others wait for them.
+/// One engine or client has so many threads for callers' functions (Stream::on_ready, on_end),
+/// which are begun when they are needed; when all of them are in functions that wait, others wait
+/// for them.
 inline constexpr int callback_threads_max = 16;
 
-/// How short a turn lanes' and actors' threads ask for on cores that others use, too: the shortest
-/// that Linux gives.
+/// Lanes' and actors' threads ask for turns this short on cores that others use, too: Linux gives
+/// no shorter ones.
 inline constexpr std::chrono::nanoseconds turn{100'000};
 
 /// Stream::next_for waits a year at most.

@@ -6,23 +6,25 @@
 
 namespace paceline::constraints::limits {
 
-/// Bytes of a schema, grammar or expression, or of all choices; larger forms are refused.
+/// A larger schema or grammar, and more of all choices together, are refused.
 inline constexpr std::size_t form_bytes_max = 64u << 10;
-/// Bytes of a regular expression; some states of a longer one take hundreds of megabytes.
+/// A longer regular expression is refused: some states of one take hundreds of megabytes.
 inline constexpr std::size_t expression_bytes_max = 8u << 10;
-inline constexpr std::size_t choices_max = 1024; ///< More are refused.
-/// Parts of a form within each other; deeper ones are refused.
+/// More choices are refused.
+inline constexpr std::size_t choices_max = 1024;
+/// A form with more parts within each other is refused.
 inline constexpr int form_depth_max = 64;
-/// Items, characters and repetitions that a form may count up to; more are refused.
+/// A form that counts more items, characters or repetitions is refused.
 inline constexpr std::int64_t form_count_max = 100'000;
-inline constexpr int whitespace_max = 16; ///< Blanks in a row between two parts of JSON.
-/// Seconds of computing; a form that takes longer to compile is refused.
+/// JSON has at most so many blanks in a row between two parts.
+inline constexpr int whitespace_max = 16;
+/// A form that takes more seconds of computing to compile is refused.
 inline constexpr double compile_seconds_max = 5;
-/// Seconds of computing, for what may follow one output; a request whose form takes longer ends.
+/// A request ends whose form takes more seconds of computing to say what may follow one output.
 inline constexpr double mask_seconds_max = 0.05;
-/// Bytes of compiled forms that an engine keeps, for whoever asks for them again.
+/// An engine keeps so many bytes of compiled forms, for whoever asks for them again.
 inline constexpr std::size_t compiled_bytes_max = 256u << 20;
-/// Masks that a request keeps, of the outputs that were asked for last.
+/// A request keeps so many masks, of the outputs that were asked for last.
 inline constexpr std::size_t masks_kept = 32;
 
 } // namespace paceline::constraints::limits

@@ -5,13 +5,14 @@
 
 namespace paceline::execution::limits {
 
-/// Calls of a Drafter that may fail in a row before it is disabled; every call that succeeds makes
-/// up for a part of one: where more than one in nine fails, it is disabled in the end, too.
+/// So many calls of a Drafter may fail in a row before it is disabled; so many that succeed make up
+/// for one. Where more than one in nine fails, it is disabled in the end, too.
 inline constexpr int drafter_failures_max = 16;
 inline constexpr int drafter_successes_per_failure = 8;
 
-/// Passes whose rows may lie between two stages of a target, for each of its stages: those under
-/// way, at most two, and one that a lane that stood still has not let go of. One more fails.
+/// Between two stages of a target there may be the rows of so many passes for each of its stages:
+/// those under way, at most two, and one that a lane that stood still has not let go of. One more
+/// fails.
 inline constexpr std::size_t passes_per_stage = 3;
 
 } // namespace paceline::execution::limits

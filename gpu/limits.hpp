@@ -6,18 +6,19 @@
 
 namespace paceline::gpu::limits {
 
-/// Threads of one CPU lane; a larger request is refused.
+/// A request for more threads of a CPU lane is refused.
 inline constexpr int lane_threads_max = 256;
-/// Largest logical core number in a device name; larger ones are refused.
+/// A larger core number in a device's name is refused.
 inline constexpr int core_index_max = 4095;
-/// Steps queued on one lane; `submit` refuses more and the owner treats the lane as failed.
+/// A lane's queue holds so many steps; `submit` refuses more, and the owner treats the lane as
+/// failed.
 inline constexpr std::size_t lane_queue_max = 64;
 
 /// An idle lane's threads look for work this long before they sleep.
 inline constexpr std::chrono::microseconds lane_spin{200};
-/// So long they look for it where another lane has work for the same core.
+/// They look for this long where another lane has work for the same core.
 inline constexpr std::chrono::microseconds lane_spin_alone{20};
-/// So long they look for it when their lane is about to get work (Lane::rouse), asleep or not.
+/// They look for this long, asleep or not, when their lane is about to get work (Lane::rouse).
 inline constexpr std::chrono::microseconds lane_roused_spin{20000};
 /// A thread that waits for its team at the end of an operation sleeps after this.
 inline constexpr std::chrono::microseconds barrier_spin{200};
@@ -32,20 +33,20 @@ inline constexpr int sim_waiting_parts = 256;
 /// of their own (huge ones where the system gives them).
 inline constexpr std::size_t large_allocation = std::size_t(1) << 20;
 
-/// Memory of a GPU that is left to the driver and to kernels: the pool's limit is what was free
-/// when the GPU was opened, less this. An allocation beyond it is an error that names both.
+/// So much of a GPU's memory is left to the driver and to kernels: the pool's limit is what was
+/// free when the GPU was opened, less this. An allocation beyond it is an error that names both.
 inline constexpr std::size_t cuda_memory_reserve = std::size_t(512) << 20;
 /// Weights are uploaded in pieces of about this size, through two buffers of pinned memory.
 inline constexpr std::size_t cuda_upload_piece = std::size_t(16) << 20;
-/// What the kernels of a piece are told (tokens, page tables, tasks); it grows by this where a
-/// piece has more.
+/// What the kernels of a piece are told (tokens, page tables, tasks) has this much memory, and
+/// so much more whenever a piece needs it.
 inline constexpr std::size_t cuda_arguments = std::size_t(1) << 20;
-/// Graphs that each of a lane's two sets of operations keeps, of pieces that came more than once;
-/// the one that was not launched for longest goes. A graph of a model of 32 layers has about
+/// Each of a lane's two sets of operations keeps so many graphs, of pieces that came more than
+/// once; the one that was not launched for longest goes. A graph of a model of 32 layers has about
 /// 300 kernels.
 inline constexpr std::size_t cuda_graphs = 64;
-/// Pieces that came once, whose calls such a set remembers to know them again. Prompts fill this
-/// list alone.
+/// Such a set remembers the calls of so many pieces that came once, to know them again. Prompts
+/// fill this list alone.
 inline constexpr std::size_t cuda_pieces_seen = 16;
 
 } // namespace paceline::gpu::limits

@@ -5,18 +5,20 @@
 
 namespace paceline::placement::limits {
 
-inline constexpr int models_max = 1024;  ///< Models of one plan; more are refused.
-inline constexpr int devices_max = 1024; ///< Devices of one plan; more are refused.
-inline constexpr int pipeline_max = 64;  ///< Stages of a group; more are refused.
-inline constexpr int tensor_max = 16;    ///< Devices that share a stage; more are refused.
-/// Requests of one simulated run; a longer trace, or more of rate times seconds, is refused.
+/// More models or devices of a plan are refused.
+inline constexpr int models_max = 1024;
+inline constexpr int devices_max = 1024;
+/// More stages of a group, or devices of a stage, are refused.
+inline constexpr int pipeline_max = 64;
+inline constexpr int tensor_max = 16;
+/// A longer trace, or more requests of a simulated run by rate times seconds, are refused.
 inline constexpr std::size_t arrivals_max = 20'000'000;
 /// A bucket of up to so many devices may have groups of different shapes beside each other; in a
 /// larger one all groups have one shape.
 inline constexpr int mixed_devices_max = 8;
-/// Requests that a controller remembers, to plan anew by; older ones are forgotten.
+/// A controller remembers so many requests, to plan anew by; older ones are forgotten.
 inline constexpr std::size_t observed_max = 100'000;
-/// Most buckets that models are divided into by their latencies.
+/// Models are divided by their latencies into at most so many buckets.
 inline constexpr int buckets_max = 3;
 
 } // namespace paceline::placement::limits

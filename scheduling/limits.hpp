@@ -8,8 +8,8 @@ namespace paceline::scheduling::limits {
 
 using namespace std::chrono_literals;
 
-/// Pages the prefix cache may keep that no sequence uses: all that are free otherwise. Entries go
-/// least recently used first, when a sequence wants their pages.
+/// The prefix cache keeps so many pages that no sequence uses, as far as they are free otherwise.
+/// Entries go least recently used first, when a sequence wants their pages.
 inline constexpr std::size_t prefix_entries_max = 1u << 20;
 /// Pages are asked for this many tokens ahead of need, so that growing is rare; and given back when
 /// this many tokens lie behind what the target's attention sees.
@@ -21,7 +21,7 @@ inline constexpr std::chrono::nanoseconds priority_step = 10s;
 /// By deadlines, a request without one, or with a later one, counts as due so long after it came.
 inline constexpr std::chrono::nanoseconds due_without_deadline = 60s;
 
-/// Steps are cut to so many rows, which is what a tile of the kernels takes.
+/// Steps are cut to multiples of so many rows, which is what a tile of the kernels takes.
 inline constexpr int row_tile = 16;
 
 /// Steps are planned to take so much of an objective for the time between tokens.
@@ -29,23 +29,22 @@ inline constexpr double objective_used = 0.95;
 /// Without an objective, prompts in a step of streams make it at most so many times as long.
 inline constexpr double prompts_lengthen = 2.5;
 
-/// How often and how soon a waiting sequence asks again for pages that it was refused when nothing
-/// that runs gives any back, before its request fails.
+/// A waiting sequence asks so many times, with such pauses, for pages that it was refused when
+/// nothing that runs gives any back; then its request fails.
 inline constexpr int reservation_tries_max = 1000;
 inline constexpr std::chrono::nanoseconds reservation_pause = 10ms;
 
-/// Nobody is preempted while forks that are over may hold pages: for so many passes of the draft,
-/// one that is under way, one that stands ready behind it, and one for the news to come.
+/// Nobody is preempted for so many passes of the draft, in which forks that are over may hold
+/// pages: one that is under way, one that stands ready behind it, and one for the news to come.
 inline constexpr int passes_to_let_go = 3;
 
 /// The scheduler goes on without a window that took this many of the draft's steps more than it has
-/// tokens ...
+/// tokens, but never sooner or later than the times beside it say. Sooner than threads are put
+/// aside on a busy machine would be no sign of a stall.
 inline constexpr int draft_timeout_steps = 20;
-/// ... but never sooner or later than this. Sooner than threads are put aside on a busy machine
-/// would be no sign of a stall.
 inline constexpr std::chrono::nanoseconds draft_timeout_min = 50ms;
 inline constexpr std::chrono::nanoseconds draft_timeout_max = 10s;
-/// The same for a draft that has not shown yet how long its steps take.
+/// A draft that has not shown yet how long its steps take is waited for so long.
 inline constexpr std::chrono::nanoseconds first_draft_timeout = 1s;
 
 /// After it was late, nobody waits for the draft for this long, doubled each time up to the second.
@@ -59,20 +58,19 @@ inline constexpr int draft_pause_factor_max = 16;
 /// probably. A wasted one costs two messages, of which neither lane hears.
 inline constexpr double pre_enqueue_chance_min = 0.1;
 
-/// Rows of a pass in a target of stages that forks of the passes ahead may have: as many as make it
-/// longer by at most this, times the chance of a rejection ...
+/// In a target of stages a pass has as many rows for forks of the passes ahead as make it longer by
+/// at most this, times the chance of a rejection, and at most so many.
 inline constexpr double forks_lengthen = 0.25;
-/// ... and never more than this.
 inline constexpr int fork_rows_max = 48;
-/// Pages that the prefix cache leaves free for them, as far as it has taken them: an eighth of all,
-/// and never more than this.
+/// The prefix cache leaves an eighth of all pages free for them, as far as it has taken them, and
+/// never more than this.
 inline constexpr std::size_t fork_pages_spare_max = 32;
-/// Tokens that are fed once more behind forks that came true. One that would have more is not in
-/// the pass: its window enters the first stage when the verdict is there.
+/// At most so many tokens are fed once more behind a fork that came true. A sequence that would
+/// have more is not in the pass: its window enters the first stage when the verdict is there.
 inline constexpr int fed_again_max = 64;
 
-/// A sequence's own acceptance: judged positions that it is taken over, how many of the engine's it
-/// begins with, and what is left of it after each round in which nothing was judged.
+/// A sequence's own acceptance is taken over so many judged positions, begins with so many of the
+/// engine's, and keeps this part of its weight in each round in which nothing was judged.
 inline constexpr double acceptance_memory = 100;
 inline constexpr double acceptance_prior = 16;
 inline constexpr double acceptance_fades = 0.98;
@@ -82,10 +80,10 @@ inline constexpr int scouts_one_in = 16;
 /// A step that takes this many times as long as steps did means that its lane stands still (and it
 /// has to take FaultOptions::stall_patience at least): the lane is abandoned.
 inline constexpr int stall_steps = 50;
-/// A step like none that was measured means so after this.
+/// A step like none that was measured means so when it takes longer than this.
 inline constexpr std::chrono::nanoseconds first_step_timeout = 10min;
 
-/// Longest pause between two looks at the deadlines of open requests: alarms that are no longer
+/// The deadlines of open requests are looked at no later than after this: alarms that are no longer
 /// needed are those of the last moments.
 inline constexpr std::chrono::nanoseconds deadline_look = 1s;
 

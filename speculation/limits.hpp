@@ -7,38 +7,39 @@
 
 namespace paceline::speculation::limits {
 
-/// Positions a chain remembers. A draft may run at most K + (K + 1) tokens past the frontier, and
-/// after a hit as far past the next one before the last window has been read.
+/// A chain remembers so many positions. A draft may run at most K + (K + 1) tokens past the
+/// frontier, and after a hit as far past the next one before the last window has been read.
 inline constexpr int chain_positions = 4 * (sampling::limits::window_max + 1);
 
-/// Bits of a draw's attempt number that hold the frontier's length; the others number forks.
+/// So many bits of a draw's attempt number hold the frontier's length; the others number forks.
 /// Contexts are shorter (models/limits.hpp).
 inline constexpr int frontier_bits = 24;
 
-/// Forks of one frontier, and rows that all forks of a pass may have together, whatever they cost.
+/// A frontier has at most so many forks, and a pass so many rows of all forks together, whatever
+/// they cost.
 inline constexpr int forks_max = 64;
 inline constexpr int fork_rows_max = 64;
-/// Pages of the draft's pool beyond the target's, for each row of forks. Forks take what no
-/// sequence has; where nothing is left there are fewer of them.
+/// The draft's pool has so many pages more than the target's for each row of forks. Forks take what
+/// no sequence has; where nothing is left there are fewer of them.
 inline constexpr int pages_per_fork_row = 3;
 
-/// Rows of q that a sequence may hold, in windows of K + 1: one that is judged, the lookahead
-/// behind it, and as much of a chain that was given up and not let go of yet. Where there are no
-/// more, a chain ends, and the next one begins behind its verdict.
+/// A sequence holds rows of q of at most so many windows of K + 1: one that is judged, the
+/// lookahead behind it, and as much of a chain that was given up and not let go of yet. Where there
+/// are no more, a chain ends, and the next one begins behind its verdict.
 inline constexpr std::size_t windows_held = 3;
 
-/// Prompt tokens the draft catches up on in one pass, over all sequences.
+/// The draft catches up on so many prompt tokens in one pass, over all sequences.
 inline constexpr int draft_prefill_chunk = 256;
 
-/// Tokens that a model may be behind where a look-up drafts in its place: it reads them when it is
-/// its turn, in one pass.
+/// A model may be so many tokens behind where a look-up drafts in its place: it reads them when it
+/// is its turn, in one pass.
 inline constexpr int reading_lag = 16;
 
-/// Slots that a draft model with a vocabulary of its own has for each of the target's tokens, on
+/// A draft model with a vocabulary of its own has so many slots for each of the target's tokens, on
 /// average: a text that takes more of its tokens goes on without it.
 inline constexpr int draft_slots_per_token = 2;
 
-/// Tokens behind a match that are looked at; those that came there first are left out.
+/// A look-up looks at so many tokens behind a match; those that came there first are left out.
 inline constexpr std::size_t lookup_followers = 64;
 /// A look-up proposes a token only when that and all before it come true with this chance or a
 /// better one: a row of a verification is not free.

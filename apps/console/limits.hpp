@@ -9,36 +9,38 @@ namespace paceline::apps::limits {
 
 using namespace std::chrono_literals;
 
-/// A request's body (--max-body); a larger one is answered 413, before it is read.
+/// A larger body (--max-body) is answered 413, before it is read.
 inline constexpr std::size_t body_bytes = std::size_t(16) << 20;
-/// Request line and headers together, a body's trailers, and all extensions of its chunks; more are
-/// answered 431. Of an endpoint that is for everybody a body may be as long; more are answered 413.
+/// The request line and headers, a body's trailers, and all extensions of its chunks have at most
+/// so many bytes each, else 431; the body of an endpoint that is for everybody has as many, else
+/// 413.
 inline constexpr std::size_t header_bytes = std::size_t(32) << 10;
-/// Of what each connection keeps of heads, trailers, extensions and requests sent ahead, so much
+/// So much of what each connection keeps of heads, trailers, extensions and requests sent ahead
 /// does not count as memory of requests (request_memory_bytes): an ordinary head never waits for
 /// others, and `connections` of them are 16 MiB.
 inline constexpr std::size_t head_free_bytes = std::size_t(16) << 10;
-/// What all requests together may hold of what clients sent: heads, bodies with their framing,
+/// All requests together may hold so much of what clients sent: heads, bodies with their framing,
 /// parsed JSON, prompts (--max-request-memory); a request beyond it is told 503.
 inline constexpr std::size_t request_memory_bytes = std::size_t(512) << 20;
 /// After so much of that was given back, the allocator gives it to the system.
 inline constexpr std::size_t trim_bytes = std::size_t(64) << 20;
-/// Connections at once (--max-connections); one more is told 503, and as many again just closed.
+/// So many connections are open at once (--max-connections); as many again are told 503, and
+/// further ones just closed.
 inline constexpr int connections = 1024;
-/// Nesting of a body's JSON; more is answered 400.
+/// More deeply nested JSON is answered 400.
 inline constexpr int json_depth_max = 64;
-/// What parsed JSON begins with, of that memory; it takes more as it needs it.
+/// Parsed JSON begins with so much of that memory, and takes more as it needs it.
 inline constexpr std::size_t json_block_bytes = std::size_t(4) << 10;
-/// Answers of one HTTP request, prompts times n; more are answered 400.
+/// More answers of an HTTP request, prompts times n, are answered 400.
 inline constexpr int choices_max = 128;
-/// Largest logit_bias, either way; larger ones are refused, by either door (-infinity, which bans a
-/// token, can be said by gRPC only).
+/// A logit_bias is at most this, either way; larger ones are refused, by either door (-infinity,
+/// which bans a token, can be said by gRPC only).
 inline constexpr float logit_bias_max = 100;
-/// Messages of a conversation; more are answered 400.
+/// A conversation of more messages is answered 400.
 inline constexpr int messages_max = 4096;
-/// Longest X-Request-Id taken over from a client; others get one of ours.
+/// A longer X-Request-Id of a client is replaced by one of ours.
 inline constexpr std::size_t request_id_bytes = 128;
-/// Longest cache_salt of a request; one with a longer one is answered 400.
+/// A request with a longer cache_salt is answered 400.
 inline constexpr std::size_t cache_salt_bytes = 512;
 
 /// A request's headers, and then its body, must have come by then; else 408. TLS handshakes too.
@@ -56,21 +58,21 @@ inline constexpr std::chrono::seconds stream_head_time = 1s;
 /// has taken so many of them, its status and blanks: proxies cut what is silent for a minute.
 inline constexpr std::chrono::seconds awake_interval = 5s;
 inline constexpr int silent_intervals = 3;
-/// What runs may go on for this long after SIGTERM (--drain-timeout); then it is told 503 ...
+/// What runs may go on for this long after SIGTERM (--drain-timeout); then it is told 503, and
+/// connections are closed after the second time.
 inline constexpr std::chrono::seconds drain_time = 30s;
-/// ... and connections are closed after this.
 inline constexpr std::chrono::seconds farewell_time = 2s;
-/// Read and thrown away for so long, or so much, before a refused request's connection is closed,
-/// so that the refusal is not lost.
+/// The rest of a refused request is read and thrown away for so long, or so much of it, before its
+/// connection is closed, so that the refusal is not lost.
 inline constexpr std::chrono::seconds linger_time = 2s;
 inline constexpr std::size_t linger_bytes = std::size_t(1) << 20;
-/// Pause after the system had no more file descriptors for a connection, and between two lines of
-/// the log about that.
+/// The server pauses for so long after the system had no more file descriptors for a connection,
+/// and between two lines of the log about that.
 inline constexpr std::chrono::milliseconds accept_pause = 100ms;
 inline constexpr std::chrono::seconds accept_log_pause = 60s;
 
-/// Of what a connection's client sends, read and not taken: pipelined requests, while an answer is
-/// under way. No more is read then.
+/// So much of what a client sends while its answer is under way (pipelined requests) is read ahead,
+/// and no more.
 inline constexpr std::size_t ahead_bytes = std::size_t(64) << 10;
 /// Streams are written to in beats of this, together: nobody sees events closer, and each write
 /// costs both sides a wake-up. First tokens do not wait. With more answers than `busy_answers`
@@ -78,38 +80,37 @@ inline constexpr std::size_t ahead_bytes = std::size_t(64) << 10;
 inline constexpr std::chrono::milliseconds write_beat = 4ms;
 inline constexpr std::chrono::milliseconds write_beat_max = 16ms;
 inline constexpr int busy_answers = 8;
-/// Server-sent events written at once.
+/// Server-sent events are written at once up to so many bytes.
 inline constexpr std::size_t events_bytes = std::size_t(64) << 10;
-/// Calls of one gRPC connection at a time besides as many as answers may be under way: who asks for
-/// more waits on its own side.
+/// A gRPC connection has so many calls at a time besides as many as answers may be under way: who
+/// asks for more waits on its own side.
 inline constexpr int other_calls = 64;
-/// Metadata of a gRPC call; one with more is refused, and its connection may be closed.
+/// A gRPC call with more metadata is refused, and its connection may be closed.
 inline constexpr int metadata_bytes = 8 << 10;
-/// What the system keeps of an answer that a client does not take; the rest stays in the engine.
+/// The system keeps so much of an answer that a client does not take; the rest stays in the engine.
 inline constexpr std::size_t send_bytes = std::size_t(128) << 10;
-/// Bodies and texts longer than this are parsed, rendered and encoded aside, on a thread of their
-/// own ...
+/// Bodies and texts longer than this are parsed, rendered and encoded aside, and what is longer
+/// than the second size on a thread for which nobody with less waits.
 inline constexpr std::size_t encode_here_bytes = std::size_t(16) << 10;
-/// ... and what is longer than this on another one, for which nobody with less waits.
 inline constexpr std::size_t aside_short_bytes = std::size_t(256) << 10;
-/// The first piece of a long text that is encoded to see whether all of it may fit; the next are
+/// So much of a long text is encoded first to see whether all of it may fit; the next pieces are
 /// four times as long each.
 inline constexpr std::size_t encode_piece_bytes = std::size_t(64) << 10;
-/// Lines of the log that wait to be written; then the oldest are lost rather than a request held
+/// So many lines of the log wait to be written; then the oldest are lost rather than a request held
 /// up.
 inline constexpr std::size_t log_lines = 8192;
 
-// Of `bench serve`, the client.
+// These are bounds of `bench serve`, the client.
 
-/// Requests of a run that nobody counted (--num-prompts).
+/// A run has so many requests unless --num-prompts says otherwise.
 inline constexpr int load_requests = 100;
-/// For a connection to be there, TLS included.
+/// A connection is there within this time, TLS included, or its request has failed.
 inline constexpr std::chrono::seconds connect_time = 10s;
 /// A server that sends nothing of an answer for this long has failed it.
 inline constexpr std::chrono::seconds silence_time = 600s;
-/// Kept of an answer that is no stream: a list of models, a refusal.
+/// So much is kept of an answer that is no stream: a list of models, a refusal.
 inline constexpr std::size_t answer_bytes = std::size_t(16) << 20;
-/// Between two looks at a server's metrics.
+/// A server's metrics are looked at in such intervals.
 inline constexpr std::chrono::seconds metrics_pause = 1s;
 
 } // namespace paceline::apps::limits

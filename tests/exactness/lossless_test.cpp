@@ -1,6 +1,6 @@
 // Promise 1 through all actors: joint sequences have the target's distribution, whatever windows,
-// lookaheads, modes, batches and an adversary's delays do. False alarm: statistics.hpp; the 145
-// cases below alarm for about one choice of seeds in a million (145e-8).
+// lookaheads, modes, batches and an adversary's delays do. False alarm: statistics.hpp; the 292
+// cases below alarm for about three choices of seeds in a million (292e-8).
 #include "speculation/lookup/ngram_drafter.hpp"
 #include "speculation/lookup/suffix_drafter.hpp"
 #include "tests/exactness/cases.hpp"

@@ -17,8 +17,9 @@ struct ChiSquare {
 ChiSquare chi_square(std::span<const double> probabilities, std::span<const std::uint64_t> counts,
                      double least = 10);
 
-/// Every statistical check asks for a p-value above this. A test program makes fewer than a
-/// hundred such checks, so that it alarms falsely for fewer than one choice of seeds in a million.
+/// Every statistical check asks for a p-value above this. A test program makes fewer than three
+/// hundred such checks, so that it alarms falsely for fewer than three choices of seeds in a
+/// million.
 inline constexpr double false_alarm = 1e-8;
 
 } // namespace paceline::testing

@@ -42,11 +42,32 @@ def mutated(mutant, root):
     return texts
 
 
+def rows(text):
+    """The cells of the table of promises in docs/testing.md, row by row, without its head."""
+    table = text.split("| sentence |")[1].split("\n\n")[0]
+    return [line.split("|")[1:-1] for line in table.splitlines()[2:]]
+
+
+def testing():
+    return (ROOT / "docs/testing.md").read_text()
+
+
 def promises():
-    """The sentences of docs/testing.md's table, each with the mutants that it names."""
-    table = (ROOT / "docs/testing.md").read_text().split("| sentence |")[1].split("\n\n")[0]
-    rows = [line.split("|") for line in table.splitlines()[2:]]
-    return {cells[1].strip(): re.findall(r"`([^`]*)`", cells[-2]) for cells in rows}
+    """The sentences of that table, each with the mutants that it names."""
+    return {cells[0].strip(): re.findall(r"`([^`]*)`", cells[-1]) for cells in rows(testing())}
+
+
+def witnesses(text):
+    """(program, case) for each test case that the table names: *case*, *another* (`program`)."""
+    for cells in rows(text):
+        waiting = []
+        for case, program in re.findall(r"\*([^*]+)\*|\(`(\w+)`\)", cells[1]):
+            if case:
+                waiting.append(case)
+            else:
+                yield from ((f"{program}_tests", each) for each in waiting)
+                waiting = []
+        yield from (("", each) for each in waiting)
 
 
 class TestSources:
@@ -84,8 +105,17 @@ def complaints(mutants):
             guarded = [m["guards"] for m in mutants if m.get("name") == name]
             if guarded != [sentence]:
                 yield f"docs/testing.md: {name} is no mutant that guards: {sentence}"
+    yield from unknown_witnesses(testing(), tests)
     for m in mutants:
         yield from (f"{m.get('name')}: {what}" for what in wrong_with(m, names, sentences, tests))
+
+
+def unknown_witnesses(text, tests):
+    for program, case in witnesses(text):
+        if not program:
+            yield f'docs/testing.md: no program is named for "{case}"'
+        elif not tests.has(program, case):
+            yield f'docs/testing.md: {program} has no test case "{case}"'
 
 
 def wrong_with(m, names, sentences, tests):
