@@ -33,6 +33,8 @@ ModelInfo LoadedModel::info(const std::string& name) const {
     join(info.kernel, more.kernel, "+");
     join(info.weights, more.weights, "+");
     join(info.head_weights, more.head_weights, "+");
+    if (info.activations.empty())
+      info.activations = more.activations;
   }
   return info;
 }

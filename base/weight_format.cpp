@@ -29,6 +29,10 @@ const char* to_string(WeightFormat format) noexcept {
   return "f32";
 }
 
+const char* to_string(Activations activations) noexcept {
+  return activations == Activations::int8 ? "int8" : "bf16";
+}
+
 const char* to_string(ScaleChoice choice) noexcept {
   switch (choice) {
   case ScaleChoice::floor: return "floor";

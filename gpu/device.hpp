@@ -70,6 +70,8 @@ public:
   /// Returns whether `pack` keeps blocks of GGUF files as they are (HostMatrix::blocks), and
   /// whether it packs matrices of different block formats together.
   virtual bool packs_gguf_blocks() const { return true; }
+  /// Returns whether products round rows to 8 bits where HostMatrix::int8_rows asks for it.
+  virtual bool rounds_to_int8() const { return true; }
   /// Prepares Operations::linear_fast of lanes that are opened from now on, for products of up to
   /// `rows` rows with these weights and others of the same shapes. Tests that each row of a product
   /// has the same bits whatever the other rows are. Errors: the device has no such products, or

@@ -75,7 +75,7 @@ struct WeightStack {
   WeightFormat format = WeightFormat::f32;
   int outputs = 0;
   int inputs = 0;
-  bool int8_rows = false; ///< Whether all parts ask for it.
+  bool int8_rows = false;  ///< Whether all parts ask for it.
   std::vector<float> bias; ///< [outputs], 0 for parts without bias; empty: no part has one.
 };
 /// Stacks the parts; they must have equal columns and formats.
@@ -101,6 +101,8 @@ public:
   virtual int inputs() const = 0;
   virtual WeightFormat format() const = 0;
   virtual std::size_t bytes() const = 0;
+  /// Returns whether rows that are multiplied with it are rounded to 8 bits.
+  virtual bool rounds_to_int8() const { return false; }
 };
 
 } // namespace paceline::gpu

@@ -50,6 +50,7 @@ struct StageLayers {
   NumberFormat dtype = NumberFormat::automatic;
   std::optional<gpu::Quantization> blocks; ///< models::LoadOptions::blocks
   int max_positions = 0;                   ///< models::LoadOptions::max_positions
+  bool int8_rows = false;                  ///< models::LoadOptions::int8_rows
   bool operator==(const StageLayers&) const = default;
 };
 

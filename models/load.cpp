@@ -43,6 +43,17 @@ std::string formats_of(const std::vector<TransformerBlock>& blocks) {
   return fmt::format("{}", fmt::join(names, "+"));
 }
 
+/// Returns whether rows are rounded to 8 bits before some product.
+bool rounds_to_int8(const TransformerWeights& weights) {
+  const auto rounds = [](const std::shared_ptr<const gpu::Weight>& weight) {
+    return weight && weight->rounds_to_int8();
+  };
+  return rounds(weights.head) ||
+         std::ranges::any_of(weights.blocks, [&](const TransformerBlock& b) {
+           return rounds(b.qkv) || rounds(b.attention_out) || rounds(b.gate_up) || rounds(b.down);
+         });
+}
+
 /// Loads a model's stages, one for each device, from one source.
 class StageLoader {
 public:
@@ -72,6 +83,8 @@ private:
         continue;
       if (const auto heads = device->check_heads(config_.head_dim); !heads)
         return heads;
+      if (const auto rounds = check_rows(*device); !rounds)
+        return rounds;
       const int shards = std::max(1, int(device->shards().size()));
       if (auto divided = check_shards(location_, config_, in_blocks(*tensors_, options_), shards);
           !divided)
@@ -83,6 +96,19 @@ private:
                                      text::shown_path(location_), config_.quantization.method));
     tell_decoded();
     return {};
+  }
+
+  Result<void> check_rows(const gpu::Device& device) const {
+    const bool rounds =
+        device.rounds_to_int8() && std::ranges::all_of(device.shards(), [](const auto& shard) {
+          return shard->rounds_to_int8();
+        });
+    if (rounds || !options_.int8_rows)
+      return {};
+    return fail(
+        ErrorCode::unsupported,
+        fmt::format("{} rounds the rows of products to bf16, and not to int8", device.name()),
+        "leave EngineOptions::activations and draft_activations out, or give a CPU");
   }
 
   void tell_decoded() const {
@@ -221,6 +247,12 @@ private:
     const TransformerWeights& weights = stages_[i].weights.front();
     info.weights = formats_of(weights.blocks);
     info.head_weights = weights.head ? to_string(weights.head->format()) : "";
+    info.activations = rounds_to_int8(weights) ? to_string(Activations::int8) : "";
+    if (options_.int8_rows && info.activations.empty())
+      options_.log.write(LogLevel::info,
+                         fmt::format("{}: its weights are {}, whose products round nothing to "
+                                     "int8",
+                                     text::shown_path(location_), info.weights));
     info.shards = int(stages_[i].weights.size());
     return make_transformer(config_, std::move(stages_[i].weights), std::move(info), devices_[i]);
   }
@@ -281,6 +313,8 @@ LoadOptions load_formats(const EngineOptions& options, const std::string& role) 
   load.dtype = options.dtype;
   load.blocks = quantization(role == "draft" ? options.draft_weights : options.weights);
   load.head = quantization(options.head_weights);
+  load.int8_rows =
+      (role == "draft" ? options.draft_activations : options.activations) == Activations::int8;
   return load;
 }
 

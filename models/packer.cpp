@@ -180,6 +180,7 @@ Packer::pack(const std::vector<LayerPart>& layers, int cols,
       if (!matrix || !alike(layers.front().key, parts, part.key, *matrix))
         return nullptr;
       parts.push_back(*matrix);
+      parts.back().int8_rows = int8_rows_;
       parts.back().bias = bias ? bias->data() + rows.first : nullptr;
     }
   }

@@ -26,9 +26,9 @@ struct LayerPart {
 /// constructor must outlive it. Threads: one.
 class Packer {
 public:
-  /// dtype: the type of matrices that are not quantized.
-  Packer(TensorSource& tensors, gpu::DType dtype, gpu::Device& device)
-      : tensors_(tensors), dtype_(dtype), device_(device) {}
+  /// dtype: the type of matrices that are not quantized. int8_rows: as in HostMatrix.
+  Packer(TensorSource& tensors, gpu::DType dtype, gpu::Device& device, bool int8_rows)
+      : tensors_(tensors), dtype_(dtype), device_(device), int8_rows_(int8_rows) {}
 
   /// Packs all parts as one weight, one below the other, and releases their bytes. Null after an
   /// error. own: the columns that a shard has, in whole blocks if they are of a microscaling
@@ -63,6 +63,7 @@ private:
   TensorSource& tensors_;
   const gpu::DType dtype_;
   gpu::Device& device_;
+  const bool int8_rows_;
   std::optional<Error> error_;
   std::size_t bytes_ = 0;
 };

@@ -119,6 +119,7 @@ Result<NodeParts::OfferRef> NodeParts::load_layers(const std::string& location,
   how.dtype = layers.dtype;
   how.blocks = layers.blocks;
   how.max_positions = layers.max_positions;
+  how.int8_rows = layers.int8_rows;
   how.only = models::LayerRange{layers.first, layers.count, true};
   const std::string device = device_of(wanted);
   const actors::ModelLoader loader(loading, time, nullptr);

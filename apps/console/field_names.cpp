@@ -29,6 +29,8 @@ constexpr FieldName field_names[] = {
     {"EngineOptions::weights", "--weights"},
     {"EngineOptions::draft_weights", "--draft-weights"},
     {"EngineOptions::head_weights", "--head-weights"},
+    {"EngineOptions::activations", "--activations"},
+    {"EngineOptions::draft_activations", "--draft-activations"},
     {"EngineOptions::max_model_len", "--max-model-len"},
     {"EngineOptions::kv_memory_bytes", "--kv-memory"},
     {"EngineOptions::memory_bytes", "memory_bytes of the placement"},

@@ -225,6 +225,12 @@ void add_weight_scales(CLI::App& app, ScaleChoice& scales) {
       "How blocks that are quantized find their scales");
 }
 
+void add_activations(CLI::App& app, const std::string& flag, Activations& activations,
+                     const std::string& description) {
+  add_choice<Activations>(app, flag, activations,
+                          {{"bf16", Activations::bf16}, {"int8", Activations::int8}}, description);
+}
+
 void add_device_options(CLI::App& app, EngineOptions& engine) {
   app.add_option_function<std::vector<std::string>>(
          "--device", [&engine](const std::vector<std::string>& given) { engine.devices = given; },
@@ -280,6 +286,8 @@ void add_model_options(CLI::App& app, EngineOptions& engine) {
                     "mxfp6-e3m2, mxfp4 or mxint8");
   add_weight_format(app, "--head-weights", engine.head_weights, "The same of the output heads");
   add_weight_scales(app, engine.weight_scales);
+  add_activations(app, "--activations", engine.activations,
+                  "What rows are rounded to before products with weights of 4 to 8 bits, on CPUs");
   app.add_option("-c,--max-model-len,--ctx-size", engine.max_model_len,
                  "Tokens of context; 0: what the model was trained for")
       ->capture_default_str()
@@ -304,6 +312,8 @@ void add_speculation_options(CLI::App& app, EngineOptions& engine, Request& requ
   add_node_options(app, engine);
   add_weight_format(app, "--draft-weights", engine.draft_weights,
                     "Quantize the draft's blocks while loading, as --weights does the target's");
+  add_activations(app, "--draft-activations", engine.draft_activations,
+                  "The same as --activations of the draft, where it changes no answer");
   app.add_option("--max-num-seqs", engine.max_num_seqs, "Sequences decoded in one batch")
       ->capture_default_str()
       ->check(whole_number(1, actors::limits::max_num_seqs_max))

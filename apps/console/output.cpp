@@ -40,6 +40,8 @@ boost::json::object model_json(const ModelInfo& model) {
                              {"prefill", model.prefill == Prefill::fast ? "fast" : "invariant"},
                              {"vocabulary", model.vocabulary},
                              {"max_model_len", model.max_model_len}};
+  if (!model.activations.empty())
+    object["activations"] = model.activations;
   if (model.shared_bytes > 0)
     object["shared_bytes"] = model.shared_bytes;
   if (model.shards > 1)
@@ -53,7 +55,9 @@ std::string formats_text(const ModelInfo& model) {
   std::string text = model.weights;
   if (model.head_weights != model.dtype)
     text += ", head " + model.head_weights;
-  return text == model.dtype ? text : text + ", rest " + model.dtype;
+  if (text != model.dtype)
+    text += ", rest " + model.dtype;
+  return model.activations.empty() ? text : text + ", " + model.activations + " activations";
 }
 
 boost::json::array drafters_json(const std::vector<DrafterCounts>& drafters) {

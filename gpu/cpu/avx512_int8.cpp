@@ -25,8 +25,8 @@ struct ByteTable {
   alignas(64) std::uint8_t numbers[64];
   explicit ByteTable(const IntegerCodes& how) {
     for (int i = 0; i < 64; ++i)
-      numbers[i] = std::uint8_t(how.numbers[std::size_t(i % (1 << std::min(how.bits, 6)))] +
-                                how.offset);
+      numbers[i] =
+          std::uint8_t(how.numbers[std::size_t(i % (1 << std::min(how.bits, 6)))] + how.offset);
   }
 };
 
@@ -124,9 +124,8 @@ public:
     if (is_mx(w.format())) {
       const __m128i codes = _mm_load_si128(reinterpret_cast<const __m128i*>(own_));
       own_ += tile_outputs;
-      return _mm512_mul_ps(
-          _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu8_epi32(codes), 23)),
-          _mm512_set1_ps(unit));
+      return _mm512_mul_ps(_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu8_epi32(codes), 23)),
+                           _mm512_set1_ps(unit));
     }
     const ScaledCodes& how = w.codes();
     const std::size_t numbers = how.least ? 2 : 1;
@@ -155,9 +154,9 @@ private:
   int left_;             ///< Parts that are left of the record.
 };
 
-/// Multiplies Rows rows from `row` on, all of one group, with Tiles tiles from `tile` on. words: the
-/// weight's words, or the decoded tiles. The next tiles are prefetched into the second-level cache,
-/// in the order of memory, because decoding leaves the processor no room to look ahead.
+/// Multiplies Rows rows from `row` on, all of one group, with Tiles tiles from `tile` on. words:
+/// the weight's words, or the decoded tiles. The next tiles are prefetched into the second-level
+/// cache, in the order of memory, because decoding leaves the processor no room to look ahead.
 template <int part, int bits, int Rows, int Tiles>
 __attribute__((noinline)) void block(const Product& p, int row, int tile, const std::byte* words) {
   const Decoder<bits> decoder(p.table);
@@ -185,8 +184,8 @@ __attribute__((noinline)) void block(const Product& p, int row, int tile, const 
     repeat<mx_block / part>([&](auto of_block) INLINED {
       __m512i partial[Rows][Tiles];
       repeat<Rows>([&](auto r) INLINED {
-        const __m512i begin = least ? _mm512_setzero_si512()
-                                    : _mm512_set1_epi32(integer(added + r * sizeof(int)));
+        const __m512i begin =
+            least ? _mm512_setzero_si512() : _mm512_set1_epi32(integer(added + r * sizeof(int)));
         repeat<Tiles>([&](auto t) INLINED { partial[r][t] = begin; });
       });
       repeat<part / 4>([&](auto of_part) INLINED {
@@ -195,8 +194,7 @@ __attribute__((noinline)) void block(const Product& p, int row, int tile, const 
           const __m512i weights = decoder.template numbers<four>(words + t * words_stride);
           repeat<Rows>([&](auto r) INLINED {
             partial[r][t] = _mm512_dpbusd_epi32(
-                partial[r][t], weights,
-                _mm512_set1_epi32(integer(in + r * mx_block + four * 4)));
+                partial[r][t], weights, _mm512_set1_epi32(integer(in + r * mx_block + four * 4)));
           });
         });
       });
@@ -210,8 +208,8 @@ __attribute__((noinline)) void block(const Product& p, int row, int tile, const 
           return;
         const __m512 value = scales[t].least(p.w);
         repeat<Rows>([&](auto r) INLINED {
-          sum[r][t] = _mm512_fmadd_ps(value, _mm512_set1_ps(number(added + r * sizeof(float))),
-                                      sum[r][t]);
+          sum[r][t] =
+              _mm512_fmadd_ps(value, _mm512_set1_ps(number(added + r * sizeof(float))), sum[r][t]);
         });
       });
       added += group * sizeof(float);
@@ -272,9 +270,8 @@ void many_rows(Product& p, int first, int last, Scratch& scratch) {
     decode<bits>(p, first, room);
     for (int row = 0; row < p.out.rows;) {
       const int rows = std::min(most_rows, p.at.group(row) - row % row_block);
-      with_constant<most_rows>(rows, [&](auto some) INLINED {
-        block<part, decoded, some, 1>(p, row, first, room);
-      });
+      with_constant<most_rows>(
+          rows, [&](auto some) INLINED { block<part, decoded, some, 1>(p, row, first, room); });
       row += rows;
     }
   }
@@ -302,8 +299,7 @@ void stage_block(std::byte* staged, const float* from, int count, const Int8Rows
   const bool finite = _mm512_cmp_ps_mask(low_size, largest, _CMP_NLE_UQ) == 0 &&
                       _mm512_cmp_ps_mask(high_size, largest, _CMP_NLE_UQ) == 0;
   const bool some = finite && most >= int8_least;
-  const float scale =
-      some ? most / 127 : finite ? 0.0f : std::numeric_limits<float>::quiet_NaN();
+  const float scale = some ? most / 127 : finite ? 0.0f : std::numeric_limits<float>::quiet_NaN();
   const __m512 factor = _mm512_set1_ps(some ? 127 / most : 0.0f);
   const auto rounded = [&](__m512 x) INLINED {
     return _mm512_maskz_cvtps_epi32(some ? __mmask16(0xFFFF) : __mmask16(0),
@@ -333,8 +329,8 @@ void avx512_stage_int8(std::byte* staged, Tensor in, const PackedWeight& w, int 
   const Int8Rows at(w, in.rows);
   for (int r = first; r < last; ++r)
     for (int b = 0; b < w.blocks(); ++b)
-      stage_block(staged, in.row(r) + b * mx_block, in.cols - b * mx_block, at, r, b,
-                  *w.integers(), w.has_least());
+      stage_block(staged, in.row(r) + b * mx_block, in.cols - b * mx_block, at, r, b, *w.integers(),
+                  w.has_least());
 }
 
 } // namespace paceline::gpu::cpu

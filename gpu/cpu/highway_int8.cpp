@@ -31,10 +31,10 @@ enum class Codes {
   eight,  ///< Numbers of 8 bits.
 };
 constexpr int bits_of(Codes codes) {
-  return codes == Codes::eight                           ? 8
-         : codes == Codes::five                          ? 5
-         : codes == Codes::six || codes == Codes::e2m3   ? 6
-                                                         : 4;
+  return codes == Codes::eight                         ? 8
+         : codes == Codes::five                        ? 5
+         : codes == Codes::six || codes == Codes::e2m3 ? 6
+                                                       : 4;
 }
 constexpr bool is_small(Codes codes) {
   return codes != Codes::uneven && codes != Codes::eight;
@@ -54,12 +54,12 @@ struct Product {
   const IntegerCodes& how;
   bool add = false;
   Int8Rows at;
-  Table numbers{};          ///< Numbers of codes of 4 bits, plus `offset`.
-  std::uint8_t offset = 0;  ///< Added to all numbers of small codes, and staged with the rows.
+  Table numbers{};         ///< Numbers of codes of 4 bits, plus `offset`.
+  std::uint8_t offset = 0; ///< Added to all numbers of small codes, and staged with the rows.
 };
 
-/// Returns the bytes of inputs 4 `four` to 4 `four` + 3 of a block of 32: numbers plus the product's
-/// offset.
+/// Returns the bytes of inputs 4 `four` to 4 `four` + 3 of a block of 32: numbers plus the
+/// product's offset.
 template <Codes codes, int four>
 HWY_INLINE W16 bytes_of(const Product& p, const std::uint32_t* block) {
   constexpr int bits = bits_of(codes);
@@ -77,16 +77,15 @@ HWY_INLINE W16 bytes_of(const Product& p, const std::uint32_t* block) {
       } else {
         constexpr int last = four / run * (run / 2 + 1) + run / 2;
         const auto upper = hn::LoadU(Words(), block + last * tile_outputs + i * lanes);
-        const auto high = bits_of_bytes<above * (four % run)>(upper, (1 << above) - 1);
+        const auto high = bits_of_bytes<above*(four % run)>(upper, (1 << above) - 1);
         const auto moved = [&](auto bytes) INLINED {
-          return hn::BitCast(Words(), hn::Add(hn::BitCast(Bytes(), bytes),
-                                              hn::Set(Bytes(), p.offset)));
+          return hn::BitCast(Words(),
+                             hn::Add(hn::BitCast(Bytes(), bytes), hn::Set(Bytes(), p.offset)));
         };
         if constexpr (codes == Codes::e2m3) {
           static constexpr SixBitTables tables = tables_of_e2m3();
           const auto first_part = hn::BitCast(Bytes(), look_up(tables.first, low));
-          const auto second_part =
-              hn::BitCast(Bytes(), look_up(tables.second, hn::Xor(low, high)));
+          const auto second_part = hn::BitCast(Bytes(), look_up(tables.second, hn::Xor(low, high)));
           return moved(hn::Add(first_part, second_part));
         } else {
           return moved(hn::Or(low, hn::ShiftLeft<4>(high)));
@@ -175,8 +174,8 @@ public:
   HWY_INLINE void add(const W16& weights, const std::int8_t* row) {
     repeat<4>([&](auto j) INLINED {
       const V16 numbers = each([&](int i) INLINED {
-        return hn::ConvertTo(D(), hn::BitCast(hn::RebindToSigned<D>(),
-                                              highest_byte<j>(weights.part[i])));
+        return hn::ConvertTo(
+            D(), hn::BitCast(hn::RebindToSigned<D>(), highest_byte<j>(weights.part[i])));
       });
       sum_ = mul_add(numbers, splat(float(row[j])), sum_);
     });
@@ -197,8 +196,8 @@ template <class Integer>
 HWY_INLINE V16 load_bytes(const std::byte* from) {
   return each([&](int i) INLINED {
     const auto* at = reinterpret_cast<const Integer*>(from) + i * lanes;
-    return hn::ConvertTo(D(), hn::PromoteTo(hn::RebindToSigned<D>(),
-                                            hn::LoadU(hn::Rebind<Integer, D>(), at)));
+    return hn::ConvertTo(
+        D(), hn::PromoteTo(hn::RebindToSigned<D>(), hn::LoadU(hn::Rebind<Integer, D>(), at)));
   });
 }
 /// Returns powers of two times the unit. codes: of moderate scales.
@@ -328,7 +327,8 @@ void linear_int8_rows(Tensor out, const std::byte* staged, const PackedWeight& w
     p.offset = std::uint8_t(how.offset);
   for (int code = 0; code < 16; ++code)
     p.numbers.bytes[code] = std::uint8_t(how.numbers[std::size_t(code)] + p.offset);
-  if (how.bits > 4 && w.format() != WeightFormat::mxfp6) // Codes are their numbers from the first on.
+  if (how.bits > 4 &&
+      w.format() != WeightFormat::mxfp6) // Codes are their numbers from the first on.
     p.offset = std::uint8_t(p.offset + how.numbers[0]);
   switch (how.bits) {
   case 4:

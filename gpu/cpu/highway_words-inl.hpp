@@ -71,7 +71,8 @@ HWY_INLINE hn::Vec<Words> highest_byte(hn::Vec<Words> word) {
 struct SixBitTables {
   Table first, index, second;
 };
-/// Returns the tables of E2M3's integers, in eighths. The second has the exponent and the mantissa's lower bits.
+/// Returns the tables of E2M3's integers, in eighths. The second has the exponent and the
+/// mantissa's lower bits.
 constexpr SixBitTables tables_of_e2m3() {
   SixBitTables t{};
   for (int i = 0; i < 16; ++i) {

@@ -87,8 +87,7 @@ void stage_int8(std::byte* staged, Tensor in, const PackedWeight& w, int first, 
   for (int r = first; r < last; ++r)
     for (int b = 0; b < w.blocks(); ++b) {
       const int begin = b * mx_block;
-      const Int8Block block =
-          round_to_int8(in.row(r) + begin, std::min(mx_block, in.cols - begin));
+      const Int8Block block = round_to_int8(in.row(r) + begin, std::min(mx_block, in.cols - begin));
       std::memcpy(staged + at.codes(r, b), block.codes.data(), mx_block);
       std::memcpy(staged + at.scale(r, b), &block.scale, sizeof(float));
       for (int i = 0; i < mx_block; i += how.part) {
@@ -113,8 +112,8 @@ void linear_int8(Tensor out, const std::byte* staged, const PackedWeight& w, int
     for (int r = 0; r < out.rows; ++r) {
       float sum = 0;
       for (int i = 0; i < w.padded_inputs(); i += part) {
-        const auto* codes = reinterpret_cast<const std::int8_t*>(
-            staged + at.codes(r, i / mx_block) + i % mx_block);
+        const auto* codes =
+            reinterpret_cast<const std::int8_t*>(staged + at.codes(r, i / mx_block) + i % mx_block);
         float scale;
         std::memcpy(&scale, staged + at.scale(r, i / mx_block), sizeof(scale));
         int dot = 0;

@@ -21,9 +21,7 @@ struct IntegerCodes {
   /// The number of each code as it is packed; codes of 8 bits are their own numbers.
   std::array<std::int8_t, 64> numbers{};
 
-  int number(std::uint8_t code) const {
-    return bits == 8 ? std::int8_t(code) : numbers[code];
-  }
+  int number(std::uint8_t code) const { return bits == 8 ? std::int8_t(code) : numbers[code]; }
 };
 
 /// Returns the integers of a format; null if its codes are none, or have more than 8 bits.

@@ -416,8 +416,8 @@ void PackedWeight::read_integers(int output, Integers& to) const {
       const MxBlock block = read_mx_block(output, i);
       to.scales.push_back(decode_scale(block.scale) * integers_->unit);
       for (const std::uint8_t code : block.codes)
-        to.numbers.push_back(std::int8_t(integers_->number(
-            bits() == 6 ? six_bits(format_).of_code[code] : code)));
+        to.numbers.push_back(
+            std::int8_t(integers_->number(bits() == 6 ? six_bits(format_).of_code[code] : code)));
     }
     return;
   }
@@ -502,6 +502,10 @@ int StackedWeight::outputs() const {
   for (const auto& part : parts_)
     all += part->outputs();
   return all;
+}
+
+bool StackedWeight::rounds_to_int8() const {
+  return std::ranges::any_of(parts_, [](const auto& part) { return part->rounds_to_int8(); });
 }
 
 std::size_t StackedWeight::bytes() const {

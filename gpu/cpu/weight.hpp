@@ -42,6 +42,7 @@ public:
   int inputs() const override { return inputs_; }
   WeightFormat format() const override { return format_; }
   std::size_t bytes() const override { return memory_->size() + bias_.size() * sizeof(float); }
+  bool rounds_to_int8() const override { return integers_ != nullptr; }
 
   int tiles() const { return (outputs_ + tile_outputs - 1) / tile_outputs; }
   int padded_inputs() const { return padded_inputs_; }
@@ -134,6 +135,7 @@ public:
   int inputs() const override { return parts_.front()->inputs(); }
   WeightFormat format() const override { return parts_.front()->format(); }
   std::size_t bytes() const override;
+  bool rounds_to_int8() const override;
 
   const std::vector<std::shared_ptr<const Weight>>& parts() const { return parts_; }
 

@@ -40,6 +40,7 @@ public:
     return context_->allocate_reached_by(std::move(peers), bytes);
   }
   bool packs_gguf_blocks() const override { return false; }
+  bool rounds_to_int8() const override { return false; }
   Result<std::shared_ptr<const Weight>> pack(std::span<const HostMatrix> parts) override {
     return DeviceWeight::pack(*context_, parts);
   }

@@ -133,6 +133,10 @@ struct EngineOptions {
   std::optional<WeightFormat> draft_weights{};     ///< The same for the draft model.
   std::optional<WeightFormat> head_weights{};      ///< The same for both models' output heads.
   ScaleChoice weight_scales = ScaleChoice::search; ///< How all quantized weights find their scales.
+  /// What rows of the target, and of the draft, are rounded to; the draft's changes no answer, but
+  /// how many of its tokens are accepted. On CPUs alone.
+  Activations activations = Activations::bf16;
+  Activations draft_activations = Activations::bf16;
 
   /// Memory of each device for weights, pages and drafts (which count where the last stage is)
   /// together; pages get what the others leave. 0: no bound but kv_memory_bytes.
@@ -198,6 +202,7 @@ struct ModelInfo {
   std::string dtype{};          ///< Format of what is not quantized: "bf16"
   std::string weights{}; ///< Format of the linear layers of its blocks: "mxfp6"; else as dtype.
   std::string head_weights{}; ///< Format of its output head.
+  std::string activations{};  ///< "int8" if rows are rounded to 8 bits before products; else empty.
   /// "cpu:0-1"; for several stages "cpu:0+cpu:1", for a stage in shards "cpu:0
   /// cpu:1"
   std::string device{};

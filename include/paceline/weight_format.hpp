@@ -36,6 +36,18 @@ enum class WeightFormat : std::uint8_t {
 /// "f32", "mxfp6-e3m2"
 const char* to_string(WeightFormat format) noexcept;
 
+/// What the numbers of a row are rounded to before they are multiplied with weights that are not
+/// plain f32 or f16. Part of the numeric setting.
+enum class Activations : std::uint8_t {
+  bf16,
+  /// Steps of 1/127 of the largest of 32 numbers, for weights whose codes are integers (MXFP4,
+  /// MXFP6 E2M3, MXINT8 and GGUF's blocks); for others, bf16.
+  int8,
+};
+
+/// "bf16", "int8"
+const char* to_string(Activations activations) noexcept;
+
 /// Which power of two a block of a microscaling format shares.
 enum class ScaleChoice : std::uint8_t {
   floor,  ///< The rule of OCP MX 1.0, section 6.3: the largest element may be cut off.

@@ -158,7 +158,8 @@ TEST_CASE("a product of 8-bit rows has the same bits in all families, companies 
 TEST_CASE("scales that are extreme or none are as in the oracle, and inputs may end in a block") {
   const Rig oracle("scalar", 1);
   Random random(34);
-  for (const WeightFormat format : {WeightFormat::mxfp6, WeightFormat::mxfp4, WeightFormat::mxint8}) {
+  for (const WeightFormat format :
+       {WeightFormat::mxfp6, WeightFormat::mxfp4, WeightFormat::mxint8}) {
     HostWeight host(format, 70, 300, random);
     for (std::size_t at = 0; at < host.before.size(); ++at)
       host.before[at] = std::ldexp(random.next(), at / 300 < 32 ? -3 : at / 300 == 40 ? 70 : -100);
