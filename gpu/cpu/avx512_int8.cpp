@@ -234,14 +234,16 @@ ALWAYS_INLINE void with_constant(int value, const F& f) {
 }
 
 constexpr int most_rows = 8; ///< Most rows whose sums are in registers together.
+/// Most rows for which codes are decoded in registers; for more, storing a tile's is cheaper.
+constexpr int few = 4;
 /// Each product of a row waits for the one before it, so few rows alternate between several tiles.
 constexpr int tiles_together(int rows) {
-  return rows <= 2 ? 4 : rows <= 5 ? 2 : 1;
+  return rows <= 2 ? 4 : 2;
 }
 
 template <int part, int bits>
 void few_rows(const Product& p, int first, int last) {
-  with_constant<most_rows>(p.out.rows, [&](auto rows) INLINED {
+  with_constant<few>(p.out.rows, [&](auto rows) INLINED {
     constexpr int together = tiles_together(rows);
     const auto words = [&](int tile) INLINED { return p.w.tile(tile) + p.w.scale_bytes(); };
     for (; first + together <= last; first += together)
@@ -251,15 +253,19 @@ void few_rows(const Product& p, int first, int last) {
   });
 }
 
+/// Decodes a tile, and prefetches the next one.
 template <int bits>
 void decode(const Product& p, int tile, std::byte* to) {
   const Decoder<bits> decoder(p.table);
   const std::byte* words = p.w.tile(tile) + p.w.scale_bytes();
-  for (int left = p.w.blocks(); left > 0; --left, words += p.w.block_bytes())
+  for (int left = p.w.blocks(); left > 0; --left, words += p.w.block_bytes()) {
+    for (std::size_t ahead = 0; ahead < p.w.block_bytes(); ahead += line)
+      _mm_prefetch(reinterpret_cast<const char*>(words + p.w.tile_bytes() + ahead), _MM_HINT_T1);
     repeat<fours>([&](auto four) INLINED {
       _mm512_store_si512(to, decoder.template numbers<four>(words));
       to += line;
     });
+  }
 }
 
 template <int part, int bits>
@@ -279,7 +285,7 @@ void many_rows(Product& p, int first, int last, Scratch& scratch) {
 
 template <int part, int bits>
 void product(Product& p, int first, int last, Scratch& scratch) {
-  if (p.out.rows <= most_rows)
+  if (p.out.rows <= few)
     few_rows<part, bits>(p, first, last);
   else
     many_rows<part, bits>(p, first, last, scratch);

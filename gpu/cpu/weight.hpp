@@ -1,6 +1,8 @@
 // Weight matrices in the layout that all CPU kernels read.
 #pragma once
 
+#include "gpu/cpu/integer_codes.hpp"
+#include "gpu/cpu/packed_words.hpp"
 #include "gpu/gguf_blocks.hpp"
 #include "gpu/mx.hpp"
 #include "gpu/tensor.hpp"
@@ -19,8 +21,6 @@ inline constexpr int tile_outputs = 16;
 /// Inputs are padded with zeros to a multiple of this (for f32 and f16: of two).
 inline constexpr int tile_inputs = 32;
 static_assert(tile_inputs == mx_block);
-
-struct IntegerCodes;
 
 /// A packed weight: tiles of 16 outputs, padded with zero outputs, one after another.
 /// f32, f16: a tile is [input][output]; a vector of outputs is one load.
@@ -147,24 +147,5 @@ private:
 /// avx512_mx.cpp).
 inline constexpr int least_moderate_scale = -31;
 inline constexpr int most_moderate_scale = 8;
-
-/// Write and read an output's 32 codes in words of 32 bits, one word for each of a code's bits;
-/// byte j of a word belongs to inputs 4 i + j. 8 bits: a word has four inputs. 4 bits: it has
-/// eight, the first four in the bytes' lower halves. 6 bits: three words have sixteen; two have the
-/// lower four bits as with 4 bits, the third has the other two, from each byte's lowest bits on. 5
-/// bits: all 32 are in five words in the same way.
-void pack_words(int bits, const std::uint8_t* codes, std::uint32_t* words);
-void unpack_words(int bits, const std::uint32_t* words, std::uint8_t* codes);
-/// Do the same for microscaling formats; codes of 6 bits are in the order of SixBits.
-void pack_words(WeightFormat format, const std::uint8_t* codes, std::uint32_t* words);
-void unpack_words(WeightFormat format, const std::uint32_t* words, std::uint8_t* codes);
-
-/// The order of 6-bit codes, which kernels look up in two tables of 16 bytes: one by four bits of a
-/// code (the lower ones), one by the two others (highway_mx.cpp). The results are added.
-struct SixBits {
-  std::array<std::uint8_t, 64> of_code;
-  std::array<std::uint8_t, 64> to_code;
-};
-const SixBits& six_bits(WeightFormat format);
 
 } // namespace paceline::gpu::cpu
