@@ -39,7 +39,7 @@ private:
 };
 
 /// Notes that the node has read so many committed tokens: it does not stand still
-/// (scheduling::DraftWatch), even if each new chain is looked at before it has a token.
+/// (scheduling::DraftHealth), even if each new chain is looked at before it has a token.
 void note_reading(const speculation::Frontier& at, int tokens) {
   std::atomic<int>& read = at.residency->read;
   if (read.load(std::memory_order_relaxed) < tokens)
@@ -144,21 +144,17 @@ void RemoteDraft::look_after() {
 
 void RemoteDraft::take(const Frontiers& news) {
   scheduling::check_contract(news.sequences);
-  for (const Frontier& frontier : news.sequences)
-    if (!frontier.residency->over.load(std::memory_order_acquire))
-      take(frontier);
+  for (const Frontier& frontier : news.sequences) {
+    if (!open_)
+      frontier.chain->end_here();
+    else if (Sequence* const s = sequences_.find_for(frontier))
+      go_on(*s, frontier);
+  }
   forget();
   send();
 }
 
-void RemoteDraft::take(const Frontier& news) {
-  if (!open_) {
-    news.chain->end_at(news.chain->drawn());
-    return;
-  }
-  Sequence& s = sequences_[news.spec->id];
-  if (s.at.chain && (news.residency->epoch < s.at.residency->epoch || news.epoch < s.at.epoch))
-    return; // This news is older than what is known.
+void RemoteDraft::go_on(Sequence& s, const Frontier& news) {
   if (s.at.residency != news.residency)
     s.sent = s.read = 0;
   turn_over(s, news.chain);
@@ -181,16 +177,16 @@ void RemoteDraft::turn_over(Sequence& s, const speculation::ChainRef& chain) {
   });
   const auto itself = [&](const Fork& fork) { return fork.chain == chain; };
   if (is_fork(*chain) && (s.sent == 0 || std::ranges::none_of(s.forks, itself)))
-    chain->end_at(chain->drawn()); // The node does not know this chain.
+    chain->end_here(); // The node does not know this chain.
 }
 
 /// Ends the sequence's chain and its forks, to which nothing more comes.
 void RemoteDraft::end(const Sequence& s, const Chain* kept) {
   if (s.at.chain.get() != kept)
-    s.at.chain->end_at(s.at.chain->drawn());
+    s.at.chain->end_here();
   for (const Fork& fork : s.forks)
     if (fork.chain.get() != kept)
-      fork.chain->end_at(fork.chain->drawn());
+      fork.chain->end_here();
 }
 
 /// Asks the node for the next draws. If it has many tokens to read, only reading is asked for
@@ -232,14 +228,10 @@ void RemoteDraft::ask(Sequence& s) {
 }
 
 void RemoteDraft::forget() {
-  std::erase_if(sequences_, [this](const auto& entry) {
-    const auto& [id, s] = entry;
-    if (!s.at.residency->over.load(std::memory_order_acquire))
-      return false;
+  sequences_.forget([this](const Sequence& s) {
     end(s);
     if (s.sent > 0)
-      work_.over.push_back(id);
-    return true;
+      work_.over.push_back(s.at.spec->id);
   });
 }
 
@@ -261,10 +253,10 @@ void RemoteDraft::take(const Drafted& news) {
 }
 
 void RemoteDraft::take(const DraftedTokens& drafted, base::Duration step) {
-  const auto found = sequences_.find(drafted.sequence);
-  if (found == sequences_.end())
+  Sequence* const found = sequences_.find(drafted.sequence);
+  if (!found)
     return; // Nobody goes on with this chain.
-  Sequence& s = found->second;
+  Sequence& s = *found;
   const bool goes_on = s.chain == drafted.chain;
   if (goes_on && drafted.read) {
     s.read = s.at.length();
@@ -304,7 +296,7 @@ void RemoteDraft::take_tokens(Sequence& s, const DraftedTokens& drafted, base::D
     s.cut = !put(s, chain, drafted.tokens[i], drafted.q.empty() ? nullptr : &drafted.q[i], guesses);
   }
   if (drafted.ends || s.cut)
-    chain.end_at(chain.drawn());
+    chain.end_here();
 }
 
 /// Puts the next token into a chain. False: there is no memory for its row.

@@ -6,10 +6,10 @@
 #include "gpu/device.hpp"
 #include "messages/interfaces.hpp"
 #include "nodes/node_connection.hpp"
+#include "speculation/drafted_sequences.hpp"
 
 #include <atomic>
-#include <functional>
-#include <map>
+#include <chrono>
 #include <memory>
 #include <optional>
 
@@ -55,7 +55,8 @@ private:
     speculation::ChainRef chain;
     int end = 0; ///< One past the last position that is bound.
   };
-  /// A sequence, and the node's state of it.
+  /// A sequence, and how much of it the node has been told: what has been asked for and is not here
+  /// yet stands nowhere else at this end.
   struct Sequence {
     speculation::Frontier at;
     std::vector<Fork> forks; ///< Forks of the chain, and the chain itself if it is one.
@@ -68,7 +69,7 @@ private:
   };
 
   void take(const speculation::Frontiers& news);
-  void take(const speculation::Frontier& news);
+  void go_on(Sequence& s, const speculation::Frontier& news);
   void turn_over(Sequence& s, const speculation::ChainRef& chain);
   static void end(const Sequence& s, const speculation::Chain* kept = nullptr);
   void forget();
@@ -94,7 +95,7 @@ private:
   std::shared_ptr<speculation::DraftInbox> inbox_;
   NodeConnection node_;
   bool open_ = false; ///< Whether the node drafts.
-  std::map<speculation::SequenceId, Sequence> sequences_;
+  speculation::DraftedSequences<Sequence> sequences_;
   std::uint32_t chains_ = 0;
   messages::DraftWork work_; ///< Work to be sent.
   std::size_t work_tokens_ = 0;
