@@ -72,7 +72,8 @@ RemoteDraft::RemoteDraft(Handle::pointer self, RemoteDraftParts parts,
           std::make_shared<execution::RowPool>(execution::RowPool::Config{
               parts_.host, std::move(target), parts_.hello.vocabulary, parts_.q_rows}))),
       inbox_(std::make_shared<Inbox>(caf::actor_cast<caf::actor_addr>(self))),
-      node_(self, parts_.heartbeat, parts_.telemetry->trace),
+      node_(self, parts_.heartbeat, parts_.telemetry->trace,
+            [this](const std::string& why) { gone(why); }),
       row_bytes_(double(sizeof(TokenProbability)) *
                  (parts_.top_k > 0 ? std::min(parts_.top_k, parts_.hello.vocabulary)
                                    : parts_.hello.vocabulary)) {
@@ -85,7 +86,6 @@ RemoteDraft::~RemoteDraft() {
 }
 
 RemoteDraftActor::behavior_type RemoteDraft::make_behavior() {
-  const auto give_up = [this](const char* why) { gone(why); };
   return {
       [this](const Frontiers& news) {
         const base::Handling span(*parts_.telemetry, name, "frontiers");
@@ -99,43 +99,39 @@ RemoteDraftActor::behavior_type RemoteDraft::make_behavior() {
       [this](const Borrow&) { return Lent{inbox_}; },
       [](const Ping&) { return Pong{}; },
       [this](const Connected& how) {
-        if (auto why = node_.begin(how, parts_, parts_.hello))
-          return gone(std::move(*why));
-        tell_after(self_, node_.pause(), self_, Wake{});
+        if (node_.begin(how, parts_, parts_.hello))
+          tell_after(self_, node_.pause(), self_, Wake{});
       },
       [this](const DraftOpened&) {
-        open_ = true;
-        node_.hear();
-        node_.read_clock(); // The wire is idle now, so the answer comes undelayed.
-        if (parts_.gone->exchange(false))
+        node_.opened();
+        if (parts_.absence->end())
           parts_.telemetry->log.write(LogLevel::info, parts_.name + " drafts again");
       },
-      [this](const Refused& refused) { gone(refused.why.message); },
-      [=, this](const Drafted& news) {
+      [this](const Refused& refused) { node_.refused(refused); },
+      [this](const Drafted& news) {
         const base::Handling span(*parts_.telemetry, name, "drafted");
-        believe([&] { take(news); }, give_up);
+        node_.believe([&] { take(news); });
       },
       [this](const Pong&) { node_.hear(); },
-      [=, this](const ClockRead& answer) { believe([&] { node_.take(answer); }, give_up); },
-      [=, this](const NodeSpans& news) { believe([&] { node_.take(news); }, give_up); },
+      [this](const ClockRead& answer) { node_.take(answer); },
+      [this](const NodeSpans& news) { node_.take(news); },
       [this](const Wake&) { look_after(); },
   };
 }
 
 /// Ends the actor; the supervisor tries again.
-void RemoteDraft::gone(std::string why) {
-  why = one_line(std::move(why));
-  if (!parts_.gone->exchange(true))
+void RemoteDraft::gone(const std::string& why) {
+  if (parts_.absence->begin(now()))
     parts_.telemetry->log.write(
         LogLevel::warning, fmt::format("no drafts from {}: {}: decoding goes on without them, and "
                                        "it is asked again and again",
-                                       parts_.name, why));
-  self_->quit(caf::exit_reason::remote_link_unreachable);
+                                       parts_.name, one_line(why)));
+  node_.end_actor();
 }
 
 void RemoteDraft::look_after() {
-  if (node_.is_silent())
-    return gone("it does not answer");
+  if (!node_.answers())
+    return;
   node_.ask();
   tell_after(self_, node_.pause(), self_, Wake{});
 }
@@ -145,7 +141,7 @@ void RemoteDraft::look_after() {
 void RemoteDraft::take(const Frontiers& news) {
   scheduling::check_contract(news.sequences);
   for (const Frontier& frontier : news.sequences) {
-    if (!open_)
+    if (!node_.is_open())
       frontier.chain->end_here();
     else if (Sequence* const s = sequences_.find_for(frontier))
       go_on(*s, frontier);

@@ -8,7 +8,6 @@
 #include "nodes/node_connection.hpp"
 #include "speculation/drafted_sequences.hpp"
 
-#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -22,8 +21,7 @@ struct RemoteDraftParts : NodePlace {
   std::shared_ptr<gpu::Device> host;     ///< Writes rows of q.
   std::size_t q_rows = 0;                ///< Most q rows lent at a time.
   std::shared_ptr<base::Telemetry> telemetry;
-  /// True from when the log said that the draft is gone until it is back.
-  std::shared_ptr<std::atomic<bool>> gone = std::make_shared<std::atomic<bool>>(false);
+  std::shared_ptr<NodeAbsence> absence = std::make_shared<NodeAbsence>();
 };
 
 /// Binds positions and then asks the node for them, so that nothing is drawn that was not bound
@@ -86,7 +84,7 @@ private:
            std::size_t spare = 0);
   speculation::QRow row_of(const std::vector<messages::TokenProbability>& said, std::size_t spare);
   void look_after();
-  void gone(std::string why);
+  void gone(const std::string& why);
   base::TimePoint now() const { return self_->clock().now(); }
 
   Handle::pointer self_;
@@ -94,7 +92,6 @@ private:
   std::shared_ptr<execution::SparseRows> rows_;
   std::shared_ptr<speculation::DraftInbox> inbox_;
   NodeConnection node_;
-  bool open_ = false; ///< Whether the node drafts.
   speculation::DraftedSequences<Sequence> sequences_;
   std::uint32_t chains_ = 0;
   messages::DraftWork work_; ///< Work to be sent.
