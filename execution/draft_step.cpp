@@ -45,9 +45,9 @@ DraftStep::DraftStep(Parts parts, std::shared_ptr<DraftQueue> queue)
   if (!says_of(parts_).empty())
     map_columns();
   if (parts_.lookup)
-    lookup_.emplace(LookupTurn::Parts{parts_.lookup, parts_.lookup_device, parts_.vocabulary,
-                                      parts_.telemetry, parts_.q_rows,
-                                      parts_.reader ? parts_.reader : parts_.device});
+    lookup_.emplace(LaneDrafter::Parts{parts_.lookup, parts_.lookup_device, parts_.vocabulary,
+                                       parts_.telemetry, parts_.q_rows,
+                                       parts_.reader ? parts_.reader : parts_.device});
 }
 
 /// Makes the map of columns. The target's ids that the draft cannot say get no column, so they have
@@ -82,11 +82,9 @@ gpu::Step::Next DraftStep::prepare(base::TimePoint now) {
 }
 
 void DraftStep::take(std::vector<Frontier> news) {
+  const bool changed = planner_.take(std::move(news));
   if (lookup_)
-    lookup_->take(news);
-  planner_.take(std::move(news));
-  if (lookup_)
-    lookup_->propose();
+    lookup_->propose(planner_.sequences(), changed);
 }
 
 // Nothing is prepared while there are decisions to be taken first: a verdict, a window that is

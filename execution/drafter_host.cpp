@@ -1,5 +1,6 @@
 #include "execution/drafter_host.hpp"
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
@@ -11,23 +12,24 @@ void DrafterHost::begin_anew() {
   anew_ = true;
 }
 
-bool DrafterHost::call(const Sequences& alive, std::span<DraftTask* const> tasks) {
+bool DrafterHost::call(Sequences alive, std::span<DraftTask* const> tasks) {
   const std::unique_lock alone(calling_, std::try_to_lock);
   if (!alone || disabled_)
     return false;
   end_those_not_in(anew_.exchange(false) ? Sequences() : alive);
-  for (const auto& [id, at] : alive)
-    if (!begun_.contains(id))
+  for (const Frontier* at : alive)
+    if (!begun_.contains(at->spec->id))
       begin(*at);
   if (!tasks.empty())
     guard([&] { drafter_->propose(tasks); });
   return true;
 }
 
-void DrafterHost::end_those_not_in(const Sequences& alive) {
+void DrafterHost::end_those_not_in(Sequences alive) {
+  const auto id_of = [](const Frontier* at) { return at->spec->id; };
   for (auto at = begun_.begin(); at != begun_.end();) {
     const auto [id, log] = *at;
-    if (alive.contains(id)) {
+    if (std::ranges::binary_search(alive, id, {}, id_of)) {
       ++at;
       continue;
     }

@@ -28,17 +28,17 @@ public:
 
   /// Is called when a lane begins: the next call ends the sequences of the lane before.
   void begin_anew();
-  /// Sequences of a lane, by id.
-  using Sequences = std::map<speculation::SequenceId, const speculation::Frontier*>;
+  /// The sequences of a lane, in the order of their ids.
+  using Sequences = std::span<const speculation::Frontier* const>;
   /// Ends sequences that `alive` does not name, begins those that are new in it, and has the
   /// Drafter propose for `tasks`. Exceptions are counted, and the first one's message is logged.
   /// Returns false, and calls nothing, if another lane's call has not come back or the drafter is
   /// disabled.
-  bool call(const Sequences& alive, std::span<DraftTask* const> tasks);
+  bool call(Sequences alive, std::span<DraftTask* const> tasks);
   bool is_disabled() const { return disabled_; }
 
 private:
-  void end_those_not_in(const Sequences& alive);
+  void end_those_not_in(Sequences alive);
   void begin(const speculation::Frontier& at);
   void guard(const std::function<void()>& call);
   void failed(const std::string& why);
@@ -49,6 +49,8 @@ private:
   std::atomic<bool> anew_{false};
 
   std::mutex calling_; ///< Held during a call; guards the members below.
+  /// The sequences that the Drafter was told to begin and has not been told to end. They outlive
+  /// the lane that began them, which takes what it knew of them with it.
   std::map<speculation::SequenceId, speculation::TokenLogView> begun_;
   scheduling::FailureCount failures_{limits::drafter_failures_max,
                                      limits::drafter_successes_per_failure};

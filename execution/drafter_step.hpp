@@ -1,11 +1,10 @@
 // A step that drafts with a Drafter (a look-up, or the caller's own) in the draft model's place.
 #pragma once
 
-#include "base/telemetry.hpp"
 #include "execution/draft_queue.hpp"
-#include "execution/drafter_host.hpp"
-#include "execution/drafter_task.hpp"
+#include "execution/lane_drafter.hpp"
 #include "gpu/lane.hpp"
+#include "speculation/drafted_sequences.hpp"
 
 #include <memory>
 #include <vector>
@@ -17,14 +16,7 @@ namespace paceline::execution {
 /// result can decide what is judged; if it gives fewer tokens, the chain ends.
 class DrafterStep final : public gpu::Step {
 public:
-  struct Parts {
-    std::shared_ptr<DrafterHost> host;
-    std::shared_ptr<gpu::Device> device; ///< A device on the host (Device::on_host).
-    int vocabulary = 0;
-    std::shared_ptr<base::Telemetry> telemetry;
-    std::size_t q_rows; ///< Most q rows lent at a time; 0: nothing is drafted where q is needed.
-    std::shared_ptr<gpu::Device> reader{}; ///< Verifies, so reads q rows; null: `device`.
-  };
+  using Parts = LaneDrafter::Parts;
   DrafterStep(Parts parts, std::shared_ptr<DraftQueue> queue);
 
   std::string name() const override { return "propose"; }
@@ -35,13 +27,16 @@ public:
   void retire(const gpu::Retirement& how) override;
 
 private:
+  /// A sequence as the Drafter's lane knows it.
+  struct Sequence {
+    speculation::Frontier at;
+    speculation::DraftedText text;
+  };
   void choose();
 
-  Parts parts_;
   std::shared_ptr<DraftQueue> queue_;
-  DrafterTask::Rows rows_;
-  DraftedTexts sequences_;
-  std::vector<DrafterTask> tasks_; ///< Tasks of the current call.
+  LaneDrafter drafter_;
+  speculation::DraftedSequences<Sequence> sequences_;
   base::TimePoint begin_;
   speculation::DraftPace pace_;
 };

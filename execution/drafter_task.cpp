@@ -9,29 +9,11 @@
 
 namespace paceline::execution {
 
-using speculation::Chain;
-
-void DraftedText::advance(speculation::Frontier frontier) {
-  at = std::move(frontier);
-  at.chain->release_q(at.length());
-  tokens.resize(committed);
-  const auto logged = at.log->first(at.log_length);
-  if (committed < logged.size())
-    tokens.insert(tokens.end(), logged.begin() + std::ptrdiff_t(committed), logged.end());
-  for (auto i = int(tokens.size()); i < at.length(); ++i)
-    tokens.push_back(at.token_at(i));
-  committed = tokens.size();
-}
-
-void DraftedText::catch_up() {
-  for (auto i = int(tokens.size()); i < at.chain->drawn(); ++i)
-    tokens.push_back(at.chain->token(i));
-}
-
-DrafterTask::DrafterTask(DraftedText& text, const Rows& rows, Beside beside)
-    : text_(text), rows_(rows), looks_up_(beside == Beside::model),
-      hands_on_(looks_up_ && text.at.drafters.model) {
-  text.catch_up();
+DrafterTask::DrafterTask(const speculation::Frontier& at, speculation::DraftedText& text,
+                         const Rows& rows, Beside beside)
+    : at_(at), text_(text), rows_(rows), looks_up_(beside == Beside::model),
+      hands_on_(looks_up_ && at.drafters.model) {
+  text.read(at);
   const int next = chain().drawn(); // Chain::next is -1 for a closed chain.
   const bool ahead = looks_up_ || next >= chain().window_end();
   const int end = ahead ? chain().limit() : chain().window_end();
@@ -182,38 +164,6 @@ void DrafterTask::complete() {
     chain().end_at(position);
   if (left_form_)
     text_.tokens.resize(std::size_t(position));
-}
-
-bool DraftedTexts::take(std::vector<speculation::Frontier> news) {
-  bool changed = false;
-  for (speculation::Frontier& frontier : news) {
-    if (frontier.residency->over.load(std::memory_order_acquire))
-      continue;
-    DraftedText& text = texts[frontier.spec->id];
-    changed |= !text.at.chain;
-    if (!text.at.chain || text.at.epoch <= frontier.epoch)
-      text.advance(std::move(frontier));
-  }
-  changed |= std::erase_if(texts, [](const auto& entry) {
-               return entry.second.at.residency->over.load(std::memory_order_acquire);
-             }) > 0;
-  return changed;
-}
-
-void DraftedTexts::propose(DrafterHost& host, std::span<DrafterTask> tasks) const {
-  DrafterHost::Sequences alive;
-  for (const auto& [id, text] : texts)
-    alive.emplace(id, &text.at);
-  std::vector<DraftTask*> asked;
-  for (DrafterTask& task : tasks)
-    asked.push_back(&task);
-  host.call(alive, asked);
-}
-
-void DraftedTexts::abandon() {
-  for (auto& [id, text] : texts)
-    text.at.chain->end_at(text.at.chain->drawn());
-  texts.clear();
 }
 
 } // namespace paceline::execution

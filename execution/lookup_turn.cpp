@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 namespace paceline::execution {
 
@@ -27,37 +28,22 @@ bool is_hopeless(const Frontier& at) {
 
 } // namespace
 
-LookupTurn::LookupTurn(Parts parts) : parts_(std::move(parts)) {
-  rows_.vocabulary = parts_.vocabulary;
-  rows_.q = std::make_shared<SparseRows>(std::make_shared<RowPool>(
-      RowPool::Config{parts_.device, parts_.reader, parts_.vocabulary, parts_.q_rows}));
-  parts_.host->begin_anew();
-}
-
-void LookupTurn::take(const std::vector<Frontier>& news) {
-  std::vector<Frontier> wanted;
-  for (const Frontier& frontier : news)
-    if (frontier.drafters.lookup)
-      wanted.push_back(frontier);
-  changed_ |= sequences_.take(std::move(wanted));
-}
-
-void LookupTurn::propose() {
-  std::vector<DrafterTask> tasks;
-  for (auto& [id, text] : sequences_.texts)
-    if (text.at.chain->next() >= 0)
-      tasks.emplace_back(text, rows_, DrafterTask::Beside::model);
-  if (tasks.empty() && !changed_)
+void LookupTurn::propose(speculation::DraftedSequences<speculation::DraftSequence>& sequences,
+                         bool changed) {
+  for (auto& [id, s] : sequences)
+    if (s.at.drafters.lookup && s.at.chain->next() >= 0)
+      drafter_.ask(s.at, s.text, DrafterTask::Beside::model);
+  if (drafter_.tasks().empty() && !changed)
     return;
-  changed_ = false;
-  sequences_.propose(*parts_.host, tasks);
-  for (DrafterTask& task : tasks) {
-    task.complete();
-    base::add(parts_.telemetry->drafted, task.proposed());
-  }
-  for (auto& [id, text] : sequences_.texts)
-    if (text.at.chain->next() >= 0 && is_hopeless(text.at))
-      text.at.chain->end_at(text.at.chain->drawn());
+  std::vector<const Frontier*> alive;
+  for (const auto& [id, s] : sequences)
+    if (s.at.drafters.lookup)
+      alive.push_back(&s.at);
+  drafter_.propose(alive);
+  drafter_.complete();
+  for (const Frontier* at : alive)
+    if (at->chain->next() >= 0 && is_hopeless(*at))
+      at->chain->end_here();
 }
 
 } // namespace paceline::execution

@@ -1,12 +1,10 @@
 // A look-up on a draft model's lane.
 #pragma once
 
-#include "base/telemetry.hpp"
-#include "execution/drafter_task.hpp"
+#include "execution/lane_drafter.hpp"
+#include "speculation/draft_planner.hpp"
 
-#include <cstddef>
-#include <memory>
-#include <vector>
+#include <utility>
 
 namespace paceline::execution {
 
@@ -15,28 +13,16 @@ namespace paceline::execution {
 /// of the lane's own thread, and nothing of its device. Threads: the lane's.
 class LookupTurn {
 public:
-  struct Parts {
-    std::shared_ptr<DrafterHost> host;   ///< Host of a look-up that answers at once.
-    std::shared_ptr<gpu::Device> device; ///< A device on the host (Device::on_host).
-    int vocabulary = 0;
-    std::shared_ptr<base::Telemetry> telemetry;
-    std::size_t q_rows =
-        0; ///< Most q rows lent at a time; 0: nothing is drafted where q is needed.
-    std::shared_ptr<gpu::Device> reader{}; ///< Verifies, so reads q rows; null: `device`.
-  };
-  explicit LookupTurn(Parts parts);
+  /// The host's Drafter is a look-up that answers at once.
+  explicit LookupTurn(LaneDrafter::Parts parts) : drafter_(std::move(parts)) {}
 
-  /// Takes newer frontiers; those that want no look-up are left out.
-  void take(const std::vector<speculation::Frontier>& news);
-  /// Writes into all chains that have room.
-  void propose();
-  void abandon() { sequences_.abandon(); }
+  /// Writes into all chains that have room, of the sequences that want a look-up. changed: some of
+  /// the sequences have come or gone since the last turn.
+  void propose(speculation::DraftedSequences<speculation::DraftSequence>& sequences, bool changed);
+  void abandon() { drafter_.abandon(); }
 
 private:
-  Parts parts_;
-  DrafterTask::Rows rows_;
-  DraftedTexts sequences_;
-  bool changed_ = false; ///< Sequences have come or gone since the last turn.
+  LaneDrafter drafter_;
 };
 
 } // namespace paceline::execution

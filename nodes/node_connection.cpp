@@ -11,8 +11,9 @@ constexpr const char* was_lost = "the connection was lost";
 } // namespace
 
 NodeConnection::NodeConnection(caf::scheduled_actor* self, std::chrono::milliseconds heartbeat,
-                               std::shared_ptr<base::Trace> trace)
-    : self_(self), heartbeat_(heartbeat), trace_(std::move(trace)), traced_(trace_, {}) {
+                               std::shared_ptr<base::Trace> trace, GiveUp given_up)
+    : self_(self), heartbeat_(heartbeat), trace_(std::move(trace)), given_up_(std::move(given_up)),
+      traced_(trace_, {}) {
   self_->set_default_handler(caf::drop); // A node may send any value.
   self_->set_exit_handler([this](const caf::exit_msg& ended) {
     if (ended.reason != caf::exit_reason::remote_link_unreachable)
@@ -41,7 +42,14 @@ std::optional<std::string> NodeConnection::take(const Connected& how, const Node
   return std::nullopt;
 }
 
+void NodeConnection::opened() {
+  open_ = true;
+  hear();
+  read_clock(); // The wire is idle now, so the answer comes undelayed.
+}
+
 bool NodeConnection::drop() {
+  open_ = false;
   const LinkActor link = std::exchange(link_, nullptr);
   if (link)
     caf::anon_send_exit(link, caf::exit_reason::user_shutdown);
@@ -52,6 +60,15 @@ bool NodeConnection::drop() {
 /// heartbeat.
 bool NodeConnection::is_silent(base::Duration grace) const {
   return now() - heard_ > heartbeat_ * 3 / 4 + grace;
+}
+
+bool NodeConnection::answers(base::Duration grace) {
+  if (!link_)
+    return false;
+  if (!is_silent(grace))
+    return true;
+  given_up_("it does not answer");
+  return false;
 }
 
 void NodeConnection::ask() {
@@ -68,7 +85,11 @@ void NodeConnection::take(const ClockRead& answer) {
   if (!is_sender())
     return;
   hear();
-  traced_.take(answer, heard_);
+  believe([&] { traced_.take(answer, heard_); });
+}
+
+void NodeConnection::take(const NodeSpans& news) {
+  believe([&] { traced_.take(news, now()); });
 }
 
 } // namespace paceline::nodes

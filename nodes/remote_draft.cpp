@@ -39,7 +39,7 @@ private:
 };
 
 /// Notes that the node has read so many committed tokens: it does not stand still
-/// (scheduling::DraftWatch), even if each new chain is looked at before it has a token.
+/// (scheduling::DraftHealth), even if each new chain is looked at before it has a token.
 void note_reading(const speculation::Frontier& at, int tokens) {
   std::atomic<int>& read = at.residency->read;
   if (read.load(std::memory_order_relaxed) < tokens)
@@ -72,7 +72,8 @@ RemoteDraft::RemoteDraft(Handle::pointer self, RemoteDraftParts parts,
           std::make_shared<execution::RowPool>(execution::RowPool::Config{
               parts_.host, std::move(target), parts_.hello.vocabulary, parts_.q_rows}))),
       inbox_(std::make_shared<Inbox>(caf::actor_cast<caf::actor_addr>(self))),
-      node_(self, parts_.heartbeat, parts_.telemetry->trace),
+      node_(self, parts_.heartbeat, parts_.telemetry->trace,
+            [this](const std::string& why) { gone(why); }),
       row_bytes_(double(sizeof(TokenProbability)) *
                  (parts_.top_k > 0 ? std::min(parts_.top_k, parts_.hello.vocabulary)
                                    : parts_.hello.vocabulary)) {
@@ -85,7 +86,6 @@ RemoteDraft::~RemoteDraft() {
 }
 
 RemoteDraftActor::behavior_type RemoteDraft::make_behavior() {
-  const auto give_up = [this](const char* why) { gone(why); };
   return {
       [this](const Frontiers& news) {
         const base::Handling span(*parts_.telemetry, name, "frontiers");
@@ -99,43 +99,39 @@ RemoteDraftActor::behavior_type RemoteDraft::make_behavior() {
       [this](const Borrow&) { return Lent{inbox_}; },
       [](const Ping&) { return Pong{}; },
       [this](const Connected& how) {
-        if (auto why = node_.begin(how, parts_, parts_.hello))
-          return gone(std::move(*why));
-        tell_after(self_, node_.pause(), self_, Wake{});
+        if (node_.begin(how, parts_, parts_.hello))
+          tell_after(self_, node_.pause(), self_, Wake{});
       },
       [this](const DraftOpened&) {
-        open_ = true;
-        node_.hear();
-        node_.read_clock(); // The wire is idle now, so the answer comes undelayed.
-        if (parts_.gone->exchange(false))
+        node_.opened();
+        if (parts_.absence->end())
           parts_.telemetry->log.write(LogLevel::info, parts_.name + " drafts again");
       },
-      [this](const Refused& refused) { gone(refused.why.message); },
-      [=, this](const Drafted& news) {
+      [this](const Refused& refused) { node_.refused(refused); },
+      [this](const Drafted& news) {
         const base::Handling span(*parts_.telemetry, name, "drafted");
-        believe([&] { take(news); }, give_up);
+        node_.believe([&] { take(news); });
       },
       [this](const Pong&) { node_.hear(); },
-      [=, this](const ClockRead& answer) { believe([&] { node_.take(answer); }, give_up); },
-      [=, this](const NodeSpans& news) { believe([&] { node_.take(news); }, give_up); },
+      [this](const ClockRead& answer) { node_.take(answer); },
+      [this](const NodeSpans& news) { node_.take(news); },
       [this](const Wake&) { look_after(); },
   };
 }
 
 /// Ends the actor; the supervisor tries again.
-void RemoteDraft::gone(std::string why) {
-  why = one_line(std::move(why));
-  if (!parts_.gone->exchange(true))
+void RemoteDraft::gone(const std::string& why) {
+  if (parts_.absence->begin(now()))
     parts_.telemetry->log.write(
         LogLevel::warning, fmt::format("no drafts from {}: {}: decoding goes on without them, and "
                                        "it is asked again and again",
-                                       parts_.name, why));
-  self_->quit(caf::exit_reason::remote_link_unreachable);
+                                       parts_.name, one_line(why)));
+  node_.end_actor();
 }
 
 void RemoteDraft::look_after() {
-  if (node_.is_silent())
-    return gone("it does not answer");
+  if (!node_.answers())
+    return;
   node_.ask();
   tell_after(self_, node_.pause(), self_, Wake{});
 }
@@ -144,21 +140,17 @@ void RemoteDraft::look_after() {
 
 void RemoteDraft::take(const Frontiers& news) {
   scheduling::check_contract(news.sequences);
-  for (const Frontier& frontier : news.sequences)
-    if (!frontier.residency->over.load(std::memory_order_acquire))
-      take(frontier);
+  for (const Frontier& frontier : news.sequences) {
+    if (!node_.is_open())
+      frontier.chain->end_here();
+    else if (Sequence* const s = sequences_.find_for(frontier))
+      go_on(*s, frontier);
+  }
   forget();
   send();
 }
 
-void RemoteDraft::take(const Frontier& news) {
-  if (!open_) {
-    news.chain->end_at(news.chain->drawn());
-    return;
-  }
-  Sequence& s = sequences_[news.spec->id];
-  if (s.at.chain && (news.residency->epoch < s.at.residency->epoch || news.epoch < s.at.epoch))
-    return; // This news is older than what is known.
+void RemoteDraft::go_on(Sequence& s, const Frontier& news) {
   if (s.at.residency != news.residency)
     s.sent = s.read = 0;
   turn_over(s, news.chain);
@@ -181,16 +173,16 @@ void RemoteDraft::turn_over(Sequence& s, const speculation::ChainRef& chain) {
   });
   const auto itself = [&](const Fork& fork) { return fork.chain == chain; };
   if (is_fork(*chain) && (s.sent == 0 || std::ranges::none_of(s.forks, itself)))
-    chain->end_at(chain->drawn()); // The node does not know this chain.
+    chain->end_here(); // The node does not know this chain.
 }
 
 /// Ends the sequence's chain and its forks, to which nothing more comes.
 void RemoteDraft::end(const Sequence& s, const Chain* kept) {
   if (s.at.chain.get() != kept)
-    s.at.chain->end_at(s.at.chain->drawn());
+    s.at.chain->end_here();
   for (const Fork& fork : s.forks)
     if (fork.chain.get() != kept)
-      fork.chain->end_at(fork.chain->drawn());
+      fork.chain->end_here();
 }
 
 /// Asks the node for the next draws. If it has many tokens to read, only reading is asked for
@@ -232,14 +224,10 @@ void RemoteDraft::ask(Sequence& s) {
 }
 
 void RemoteDraft::forget() {
-  std::erase_if(sequences_, [this](const auto& entry) {
-    const auto& [id, s] = entry;
-    if (!s.at.residency->over.load(std::memory_order_acquire))
-      return false;
+  sequences_.forget([this](const Sequence& s) {
     end(s);
     if (s.sent > 0)
-      work_.over.push_back(id);
-    return true;
+      work_.over.push_back(s.at.spec->id);
   });
 }
 
@@ -261,10 +249,10 @@ void RemoteDraft::take(const Drafted& news) {
 }
 
 void RemoteDraft::take(const DraftedTokens& drafted, base::Duration step) {
-  const auto found = sequences_.find(drafted.sequence);
-  if (found == sequences_.end())
+  Sequence* const found = sequences_.find(drafted.sequence);
+  if (!found)
     return; // Nobody goes on with this chain.
-  Sequence& s = found->second;
+  Sequence& s = *found;
   const bool goes_on = s.chain == drafted.chain;
   if (goes_on && drafted.read) {
     s.read = s.at.length();
@@ -304,7 +292,7 @@ void RemoteDraft::take_tokens(Sequence& s, const DraftedTokens& drafted, base::D
     s.cut = !put(s, chain, drafted.tokens[i], drafted.q.empty() ? nullptr : &drafted.q[i], guesses);
   }
   if (drafted.ends || s.cut)
-    chain.end_at(chain.drawn());
+    chain.end_here();
 }
 
 /// Puts the next token into a chain. False: there is no memory for its row.

@@ -6,10 +6,9 @@
 #include "gpu/device.hpp"
 #include "messages/interfaces.hpp"
 #include "nodes/node_connection.hpp"
+#include "speculation/drafted_sequences.hpp"
 
-#include <atomic>
-#include <functional>
-#include <map>
+#include <chrono>
 #include <memory>
 #include <optional>
 
@@ -22,8 +21,7 @@ struct RemoteDraftParts : NodePlace {
   std::shared_ptr<gpu::Device> host;     ///< Writes rows of q.
   std::size_t q_rows = 0;                ///< Most q rows lent at a time.
   std::shared_ptr<base::Telemetry> telemetry;
-  /// True from when the log said that the draft is gone until it is back.
-  std::shared_ptr<std::atomic<bool>> gone = std::make_shared<std::atomic<bool>>(false);
+  std::shared_ptr<NodeAbsence> absence = std::make_shared<NodeAbsence>();
 };
 
 /// Binds positions and then asks the node for them, so that nothing is drawn that was not bound
@@ -55,7 +53,8 @@ private:
     speculation::ChainRef chain;
     int end = 0; ///< One past the last position that is bound.
   };
-  /// A sequence, and the node's state of it.
+  /// A sequence, and how much of it the node has been told: what has been asked for and is not here
+  /// yet stands nowhere else at this end.
   struct Sequence {
     speculation::Frontier at;
     std::vector<Fork> forks; ///< Forks of the chain, and the chain itself if it is one.
@@ -68,7 +67,7 @@ private:
   };
 
   void take(const speculation::Frontiers& news);
-  void take(const speculation::Frontier& news);
+  void go_on(Sequence& s, const speculation::Frontier& news);
   void turn_over(Sequence& s, const speculation::ChainRef& chain);
   static void end(const Sequence& s, const speculation::Chain* kept = nullptr);
   void forget();
@@ -85,7 +84,7 @@ private:
            std::size_t spare = 0);
   speculation::QRow row_of(const std::vector<messages::TokenProbability>& said, std::size_t spare);
   void look_after();
-  void gone(std::string why);
+  void gone(const std::string& why);
   base::TimePoint now() const { return self_->clock().now(); }
 
   Handle::pointer self_;
@@ -93,8 +92,7 @@ private:
   std::shared_ptr<execution::SparseRows> rows_;
   std::shared_ptr<speculation::DraftInbox> inbox_;
   NodeConnection node_;
-  bool open_ = false; ///< Whether the node drafts.
-  std::map<speculation::SequenceId, Sequence> sequences_;
+  speculation::DraftedSequences<Sequence> sequences_;
   std::uint32_t chains_ = 0;
   messages::DraftWork work_; ///< Work to be sent.
   std::size_t work_tokens_ = 0;

@@ -67,7 +67,7 @@ void RemoteDraft::take_fork(Sequence& s, std::uint32_t of, const DraftedFork& dr
   base::add(parts_.telemetry->forked, std::uint64_t(chain.drawn() - chain.start()));
   s.cut |= found->chain == s.at.chain && chain.drawn() < chain.start() + count;
   if (chain.drawn() < found->end)
-    chain.end_at(chain.drawn());
+    chain.end_here();
 }
 
 } // namespace paceline::nodes

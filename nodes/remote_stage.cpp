@@ -45,7 +45,8 @@ RemoteStage::RemoteStage(Handle::pointer self, std::shared_ptr<const RemoteStage
                          const actors::TargetModelParts& parts, std::size_t stage,
                          std::uint64_t named_by)
     : self_(self), parts_(std::move(remote)), telemetry_(parts.telemetry), named_by_(named_by),
-      node_(self, parts_->heartbeat, telemetry_->trace) {
+      node_(self, parts_->heartbeat, telemetry_->trace,
+            [this](const std::string& why) { node_.is_open() ? lost(why) : not_there(why); }) {
   const actors::TargetStage& own = parts.stage(stage);
   stage_ = {stage, own.model, own.pool, {}, {}};
   stage_.workspace =
@@ -56,7 +57,6 @@ RemoteStage::RemoteStage(Handle::pointer self, std::shared_ptr<const RemoteStage
 }
 
 RemoteStageActor::behavior_type RemoteStage::make_behavior() {
-  const auto give_up = [this](const std::string& why) { open_ ? lost(why) : not_there(why); };
   return {
       [](const scheduling::Batch&) {}, // Only the first stage gets batches.
       [this](const StagePass& on) {
@@ -75,21 +75,18 @@ RemoteStageActor::behavior_type RemoteStage::make_behavior() {
         const base::Handling span(*telemetry_, name, "arrived");
         arrived(news.pass);
       },
-      [=, this](const Connected& how) {
-        if (const auto why = node_.begin(how, place(), place().hello))
-          give_up(*why);
+      [this](const Connected& how) { node_.begin(how, place(), place().hello); },
+      [this](const StageOpened& stage) {
+        node_.believe([&] { opened(stage); }); // A reserve may send valid values.
       },
-      [=, this](const StageOpened& stage) {
-        believe([&] { opened(stage); }, give_up); // A reserve may send valid values.
-      },
-      [=](const Refused& refused) { give_up(refused.why.message); },
-      [=, this](const StageDone& done) {
+      [this](const Refused& refused) { node_.refused(refused); },
+      [this](const StageDone& done) {
         const base::Handling span(*telemetry_, name, "done");
-        believe([&] { take(done); }, give_up);
+        node_.believe([&] { take(done); });
       },
       [this](const Pong&) { node_.hear(); },
-      [=, this](const ClockRead& answer) { believe([&] { node_.take(answer); }, give_up); },
-      [=, this](const NodeSpans& news) { believe([&] { node_.take(news); }, give_up); },
+      [this](const ClockRead& answer) { node_.take(answer); },
+      [this](const NodeSpans& news) { node_.take(news); },
       [this](const Wake&) {
         look_after();
         tell_after(self_, node_.pause(), self_, Wake{});
@@ -102,13 +99,12 @@ RemoteStageActor::behavior_type RemoteStage::make_behavior() {
 void RemoteStage::opened(const StageOpened& stage) {
   if (!node_.is_sender())
     return; // The value came over a connection that was given up.
-  check_peer(!open_ && stage.piece_rows > 0 && stage.piece_rows <= limits::stage_piece_rows_max,
+  check_peer(!node_.is_open() && stage.piece_rows > 0 &&
+                 stage.piece_rows <= limits::stage_piece_rows_max,
              "a stage takes no such pieces");
-  open_ = true;
-  node_.hear();
-  node_.read_clock(); // The wire is idle now, so the answer comes undelayed.
+  node_.opened();
   piece_rows_ = stage.piece_rows;
-  if (parts_->memory->lost_at.exchange(0) != 0)
+  if (parts_->memory->absence.end())
     telemetry_->log.write(LogLevel::info,
                           fmt::format("{} has the stage: the target goes on", place().name));
   send();
@@ -122,8 +118,7 @@ void RemoteStage::not_there(const std::string& why) {
   why_not_ = fmt::format("{}: {}", place().name, one_line(why));
   ++parts_->memory->place;
   retry_at_ = now() + parts_->retry_pause;
-  std::int64_t there = 0;
-  if (parts_->memory->lost_at.compare_exchange_strong(there, now().time_since_epoch().count()))
+  if (parts_->memory->absence.begin(now()))
     telemetry_->log.write(LogLevel::warning,
                           why_not_ +
                               ": a stage of the target is there, so requests wait, and it is "
@@ -134,10 +129,17 @@ void RemoteStage::not_there(const std::string& why) {
 void RemoteStage::lost(const std::string& why) {
   const std::string what = fmt::format("{}: {}", of_loss(place().name), one_line(why));
   parts_->memory->note_loss(what);
-  for (QueuedPass& queued : std::exchange(queue_, {}))
-    queued.pass->fail({ErrorCode::unavailable, what, ""});
+  drop_all({ErrorCode::unavailable, what, ""});
   not_there(why);
-  self_->quit(caf::exit_reason::remote_link_unreachable);
+  node_.end_actor();
+}
+
+/// Fails all passes, those included whose pieces are under way: nobody takes these any more.
+void RemoteStage::drop_all(const Error& why) {
+  sending_ = 0;
+  under_way_.clear();
+  for (QueuedPass& queued : std::exchange(queue_, {}))
+    queued.pass->fail(why);
 }
 
 std::size_t RemoteStage::bytes_under_way() const {
@@ -151,8 +153,8 @@ base::Duration RemoteStage::time_of_rows() const {
 }
 
 void RemoteStage::look_after() {
-  if (node_ && node_.is_silent(time_of_rows()))
-    return open_ ? lost("it does not answer") : not_there("it does not answer");
+  if (node_ && !node_.answers(time_of_rows()))
+    return;
   if (out_of_patience()) // A node that is still loading is there, but does not have the stage yet.
     fail_all();
   if (node_)
@@ -164,9 +166,8 @@ void RemoteStage::look_after() {
 }
 
 bool RemoteStage::out_of_patience() const {
-  const std::int64_t since = parts_->memory->lost_at.load();
-  return since != 0 &&
-         now().time_since_epoch() - std::chrono::nanoseconds(since) > parts_->patience;
+  const auto since = parts_->memory->absence.since();
+  return since && now() - *since > parts_->patience;
 }
 
 /// Fails all passes that wait. The error differs from that of a closed lane: this actor is here,
@@ -174,9 +175,8 @@ bool RemoteStage::out_of_patience() const {
 void RemoteStage::fail_all() {
   const std::string why =
       why_not_.empty() ? place().name + ": it has not said that it has the stage" : why_not_;
-  for (QueuedPass& queued : std::exchange(queue_, {}))
-    queued.pass->fail({ErrorCode::not_found, "a stage of the target is gone: " + why,
-                       "start paceline node there again, with the same model"});
+  drop_all({ErrorCode::not_found, "a stage of the target is gone: " + why,
+            "start paceline node there again, with the same model"});
 }
 
 std::string RemoteStage::row() const {
@@ -212,13 +212,13 @@ void RemoteStage::enqueue(std::shared_ptr<ForwardPass> pass) {
 
 void RemoteStage::arrived(PassRef pass) {
   queue_.push_back({std::move(pass), {}, {}, {}});
-  if (!open_ && out_of_patience())
+  if (!node_.is_open() && out_of_patience())
     return fail_all();
   send();
 }
 
 bool RemoteStage::may_send() const {
-  return open_ && under_way_.size() < std::size_t(limits::stage_pieces_in_flight) &&
+  return node_.is_open() && under_way_.size() < std::size_t(limits::stage_pieces_in_flight) &&
          bytes_under_way() < limits::stage_bytes_in_flight;
 }
 
@@ -264,7 +264,7 @@ void RemoteStage::begin(QueuedPass& queued) {
 
 void RemoteStage::take(const StageDone& done) {
   node_.hear();
-  check_peer(open_ && !under_way_.empty() && done.piece == pieces_ - under_way_.size(),
+  check_peer(node_.is_open() && !under_way_.empty() && done.piece == pieces_ - under_way_.size(),
              "a stage answers what nobody has sent");
   under_way_.pop_front();
   queue_.front().pieces.take(done);

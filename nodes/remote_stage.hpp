@@ -8,7 +8,6 @@
 #include <atomic>
 #include <chrono>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -28,8 +27,8 @@ struct RemoteStageParts {
 
   /// State that one RemoteStage leaves to the next.
   struct Memory {
-    std::atomic<std::int64_t> lost_at{0}; ///< Engine's clock, nanoseconds; 0: it is there.
-    std::atomic<std::size_t> place{0};    ///< Index in `places` of the current node.
+    NodeAbsence absence;
+    std::atomic<std::size_t> place{0}; ///< Index in `places` of the current node.
     /// Notes why the node was lost last, for messages.
     void note_loss(std::string why) {
       const std::lock_guard lock(mutex);
@@ -92,6 +91,7 @@ private:
   void lost(const std::string& why);
   bool out_of_patience() const;
   void fail_all();
+  void drop_all(const Error& why);
   const RemoteStageParts::Place& place() const {
     return parts_->places[parts_->memory->place % parts_->places.size()];
   }
@@ -109,7 +109,6 @@ private:
   std::vector<std::shared_ptr<execution::ForwardPass>> early_; ///< They wait for handles.
 
   NodeConnection node_;
-  bool open_ = false; ///< Whether the node has the stage.
   std::optional<base::TimePoint> retry_at_;
   std::string why_not_;
   int piece_rows_ = 0;

@@ -95,6 +95,8 @@ public:
   /// Ends the chain: nothing will be drawn from `position` on (the context is full, or drafting
   /// failed).
   void end_at(int position);
+  /// Ends the chain where it stands, so that nobody waits for more.
+  void end_here() { end_at(drawn()); }
   /// Gives back the rows of q of the positions before this one, which have been judged.
   void release_q(int position);
   /// Adds lane time spent on tokens of this chain, and publishes how long passes take now.

@@ -20,24 +20,19 @@ bool DraftPlanner::Reach::far() const {
 
 // ---- news ----
 
-void DraftPlanner::take(std::vector<Frontier> news) {
-  for (Frontier& frontier : news)
-    if (!frontier.residency->over.load(std::memory_order_acquire))
-      take_one(std::move(frontier));
-  std::erase_if(sequences_, [](const auto& entry) {
-    return entry.second.at.residency->over.load(std::memory_order_acquire);
-  });
+bool DraftPlanner::take(std::vector<Frontier> news) {
+  const bool changed =
+      sequences_.take(std::move(news), [this](DraftSequence& s, Frontier&& frontier) {
+        advance(s, std::move(frontier));
+      });
   for (auto& [id, s] : sequences_)
     if (s.at.chain->forks_ended() || s.at.chain->closed()) // somebody needs the forks' pages
       s.forks.clear();
+  return changed;
 }
 
-void DraftPlanner::take_one(Frontier frontier) {
-  DraftSequence& s = sequences_[frontier.spec->id];
+void DraftPlanner::advance(DraftSequence& s, Frontier frontier) const {
   const bool new_residency = !s.at.residency || s.at.residency->epoch < frontier.residency->epoch;
-  if (!new_residency &&
-      (frontier.epoch < s.at.epoch || frontier.residency->epoch < s.at.residency->epoch))
-    return; // older news than what is known
   const bool same_chain = s.at.chain == frontier.chain;
   if (new_residency || !same_chain)
     s.forks.clear();
@@ -64,7 +59,7 @@ void DraftPlanner::take_one(Frontier frontier) {
 
 void DraftPlanner::abandon() {
   for (auto& [id, s] : sequences_) {
-    s.at.chain->end_at(s.at.chain->drawn());
+    s.at.chain->end_here();
     s.forks.end();
   }
   sequences_.clear();

@@ -3,17 +3,19 @@
 #pragma once
 
 #include "gpu/kv_pool.hpp"
+#include "speculation/drafted_sequences.hpp"
+#include "speculation/drafted_text.hpp"
 #include "speculation/forks.hpp"
 #include "speculation/frontier.hpp"
 #include "text/vocabulary_map.hpp"
 
-#include <map>
 #include <memory>
 #include <vector>
 
 namespace paceline::speculation {
 
-/// A sequence as the draft knows it.
+/// A sequence as the lane of a draft model knows it: what is in the draft's pages, and the forks
+/// that are being written.
 struct DraftSequence {
   Frontier at;
   std::vector<TokenId> fed; ///< Tokens in the draft's pages, by position.
@@ -24,6 +26,7 @@ struct DraftSequence {
   /// it read with its own features are read once more when the target's are there.
   int settled = 0;
   ForkSet forks;
+  DraftedText text; ///< Read by a look-up that shares the lane, and empty where there is none.
 };
 
 /// The part of a pass that one sequence, or one of its forks, has: the tokens that are fed, and the
@@ -85,7 +88,10 @@ public:
       : limits_(limits), pool_(std::move(pool)), map_(std::move(map)) {}
 
   /// Newer frontiers replace what is known; sequences whose residency is over are forgotten.
-  void take(std::vector<Frontier> news);
+  /// Returns true when sequences have come or gone.
+  bool take(std::vector<Frontier> news);
+  /// Returns the sequences that the lane knows, for a look-up that has turns there.
+  DraftedSequences<DraftSequence>& sequences() { return sequences_; }
   /// Returns the next pass; it has no parts when there is nothing to do until news come.
   DraftPass plan();
   /// Returns what `plan` would give once the pass before, all of whose parts draw, has completed.
@@ -109,7 +115,7 @@ private:
     int rows = 0;     ///< Rows that feeding them takes.
     bool far() const; ///< Whether it is too much for a pass that draws: it then catches up first.
   };
-  void take_one(Frontier frontier);
+  void advance(DraftSequence& s, Frontier frontier) const;
   int context(const DraftSequence& s) const;
   int slot(const DraftSequence& s, int position) const;
   int count(const DraftSequence& s, int position) const;
@@ -125,7 +131,7 @@ private:
   DraftLimits limits_;
   std::shared_ptr<gpu::KvPool> pool_;
   std::shared_ptr<const text::VocabularyMap> map_;
-  std::map<SequenceId, DraftSequence> sequences_;
+  DraftedSequences<DraftSequence> sequences_;
 };
 
 } // namespace paceline::speculation

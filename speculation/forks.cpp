@@ -43,7 +43,7 @@ void ForkSet::settle(const Chain& chain, int length, const sampling::Odds& odds)
 
 void ForkSet::end() {
   for (const auto& fork : forks_)
-    fork->chain->end_at(fork->chain->drawn());
+    fork->chain->end_here();
 }
 
 std::vector<Fork*> ForkSet::choose(const Frontier& at, int fed, int context, gpu::KvPool& pool) {

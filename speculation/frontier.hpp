@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <memory>
+#include <tuple>
 #include <vector>
 
 namespace paceline::speculation {
@@ -73,6 +74,13 @@ struct Frontier {
   Drafters drafters{};
 
   int length() const { return log_length + int(tokens.size()); }
+  /// Returns true if its residency has ended: nobody goes on from it.
+  bool is_over() const { return residency->over.load(std::memory_order_acquire); }
+  /// Returns true if it is not older than `known`, which may be empty.
+  bool supersedes(const Frontier& known) const {
+    return !known.residency ||
+           std::tie(known.residency->epoch, known.epoch) <= std::tie(residency->epoch, epoch);
+  }
   /// Returns the sequence's token at `position`, which is committed or its chain's.
   TokenId token_at(int position) const {
     if (position < log_length)

@@ -52,7 +52,7 @@ std::shared_ptr<nodes::RemoteStageParts> Machines::parts_of(Stage& stage) {
   for (std::size_t i = 0; i < stage.places.size(); ++i)
     parts->places.push_back(stage.places[i]->place(
         stage.number, {[this, &stage, i] { answered(stage, i); },
-                       [memory = parts->memory] { return memory->lost_at != 0; }}));
+                       [memory = parts->memory] { return memory->absence.since().has_value(); }}));
   return parts;
 }
 
@@ -66,8 +66,8 @@ void Machines::connect(SimulatedEngine::Options& options) {
 }
 
 base::Duration Machines::gone_for(const Stage& stage) const {
-  const base::TimePoint since{std::chrono::nanoseconds(stage.parts->memory->lost_at.load())};
-  return is_gone(stage) ? ground_.system.now() - since : base::Duration{};
+  const auto since = stage.parts->memory->absence.since();
+  return since ? ground_.system.now() - *since : base::Duration{};
 }
 
 /// A machine is there with its layers. Where it was gone for so long that nobody waits any more,

@@ -55,7 +55,9 @@ private:
     std::uint64_t pieces = 0;
   };
   std::shared_ptr<nodes::RemoteStageParts> parts_of(Stage& stage);
-  bool is_gone(const Stage& stage) const { return stage.parts->memory->lost_at != 0; }
+  bool is_gone(const Stage& stage) const {
+    return stage.parts->memory->absence.since().has_value();
+  }
   base::Duration gone_for(const Stage& stage) const;
   void answered(Stage& stage, std::size_t place);
   void note_long_absences();
