@@ -4,6 +4,8 @@
 #include "actors/other_machines.hpp"
 #include "execution/draft_step.hpp"
 #include "execution/drafter_step.hpp"
+#include "models/eagle3.hpp"
+#include "models/load.hpp"
 #include "models/sources.hpp"
 #include "speculation/limits.hpp"
 #include "speculation/lookup/ngram_drafter.hpp"
@@ -235,13 +237,26 @@ Result<std::unique_ptr<DraftSource>> host_draft(const ModelLoader& loader,
 
 Result<std::unique_ptr<ModelDraft>>
 model_draft(const ModelLoader& loader, const LoadedModel& target, const std::string& name) {
-  auto draft = loader.load(name, "draft", model_device(loader.options(), target.last_device()), 0);
+  auto draft = loader.load(name, "draft", {model_device(loader.options(), target.last_device())});
   if (!draft)
     return tl::unexpected(draft.error());
   auto map = text::map_vocabularies(*target.tokenizer, *draft->tokenizer);
   if (!map)
     return tl::unexpected(map.error());
   return std::make_unique<ModelDraft>(loader.options(), name, std::move(*draft), std::move(*map));
+}
+
+/// Returns whether a draft there can read what the target has in its memory.
+bool uses_memory_of(const gpu::Device& draft, const gpu::Device& target) {
+  return draft.name() == target.name() || (draft.on_host() && target.on_host());
+}
+
+/// Opens the device of a draft that shares with the target: the target's own if it has that name.
+Result<std::shared_ptr<gpu::Device>> open_near(const ModelLoader& loader, const std::string& name,
+                                               const std::shared_ptr<gpu::Device>& target) {
+  return loader.open_device(name, 0).map([&](std::shared_ptr<gpu::Device>&& device) {
+    return device->name() == target->name() ? target : std::move(device);
+  });
 }
 
 /// Checks the format of a draft out of the target: a smaller format is all that it has of its own.
@@ -262,15 +277,39 @@ Result<void> check_self_format(const EngineOptions& o, const LoadedModel& target
   return {};
 }
 
+/// Returns the device of a draft out of the target: the target's own, or its first shard's, unless
+/// EngineOptions::draft_device is another.
+Result<std::shared_ptr<gpu::Device>> self_device(const ModelLoader& loader,
+                                                 const std::shared_ptr<gpu::Device>& target) {
+  const std::string& name = loader.options().draft_device;
+  if (!name.empty())
+    return open_near(loader, name, target);
+  const auto shards = target->shards();
+  return shards.empty() ? target : shards.front();
+}
+
+/// Loads the target once more with its blocks in another format, to draft for it. All other weights
+/// are the target's if both use one memory.
 Result<std::unique_ptr<ModelDraft>> self_draft(const ModelLoader& loader, const LoadedModel& target,
                                                const std::string& name) {
+  const EngineOptions& o = loader.options();
   const auto format = models::self_draft_format(name);
   if (!format)
     return tl::unexpected(format.error());
-  return check_self_format(loader.options(), target, *format)
-      .and_then([&] { return loader.load_self_draft(target, *format); })
-      .map([&](LoadedModel&& draft) {
-        return std::make_unique<ModelDraft>(loader.options(), name, std::move(draft), nullptr);
+  LoadedModel draft;
+  return check_self_format(o, target, *format)
+      .and_then([&] { return self_device(loader, target.device); })
+      .and_then([&](std::shared_ptr<gpu::Device>&& device) {
+        models::LoadOptions how = loader.load_options("draft");
+        how.blocks = gpu::Quantization{*format, o.weight_scales};
+        if (!target.is_divided() && uses_memory_of(*device, *target.device))
+          how.shared = target.model;
+        draft.device = std::move(device);
+        return models::load_model(*target.source, {draft.device}, how);
+      })
+      .map([&](models::Stages&& stages) {
+        draft.model = std::move(stages.front());
+        return std::make_unique<ModelDraft>(o, name, std::move(draft), nullptr);
       });
 }
 
@@ -282,7 +321,7 @@ Result<void> check_head_devices(const EngineOptions& o, const gpu::Device& targe
                 "EngineOptions::reserve_device with an EAGLE-3 head, which could not follow the "
                 "target there",
                 "leave it out, or give another draft");
-  if (head.name() != target.name() && !(head.on_host() && target.on_host()))
+  if (!uses_memory_of(head, target))
     return fail(ErrorCode::invalid_argument,
                 fmt::format("EngineOptions::draft_device is {}, where an EAGLE-3 head cannot read "
                             "what the target leaves on {}",
@@ -299,14 +338,16 @@ Result<std::unique_ptr<ModelDraft>> head_draft(const ModelLoader& loader, Loaded
                 fmt::format("an EAGLE-3 head reads a target on one device, and this one is in {}",
                             target.in_stages() ? "stages" : "shards"),
                 "give another draft, or one device");
-  LoadedModel draft = target;
-  return loader.open_device(model_device(o, *target.device), 0)
+  LoadedModel draft;
+  return open_near(loader, model_device(o, *target.device), target.device)
       .and_then([&](std::shared_ptr<gpu::Device>&& device) {
-        if (device->name() != target.device->name())
-          draft.device = std::move(device);
+        draft.device = std::move(device);
         return check_head_devices(o, *target.device, *draft.device);
       })
-      .and_then([&] { return loader.load_head(target, draft.device, name); })
+      .and_then([&] {
+        return models::load_eagle3(models::eagle3_source(name), target.model, draft.device,
+                                   loader.load_options("draft"));
+      })
       .map([&](models::Eagle3Head&& head) {
         target.model = std::move(head.target);
         draft.model = std::move(head.model);

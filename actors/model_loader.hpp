@@ -5,18 +5,20 @@
 #include "base/trace.hpp"
 #include "gpu/device.hpp"
 #include "gpu/kv_pool.hpp"
-#include "models/eagle3.hpp"
 #include "models/load.hpp"
 #include "paceline/engine.hpp"
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace paceline::actors {
 
 class OtherMachines;
 
 struct LoadedModel {
+  /// This and the tokenizer are null if it is some layers of a model, or a draft that has the
+  /// target's.
   std::shared_ptr<const models::CheckpointSource> source;
   std::shared_ptr<gpu::Device> device;
   std::shared_ptr<const text::Tokenizer> tokenizer;
@@ -53,35 +55,18 @@ public:
 
   /// threads: threads of a CPU lane; 0: the physical cores.
   Result<std::shared_ptr<gpu::Device>> open_device(const std::string& name, int threads) const;
-  /// Returns how the target is loaded, on any device.
-  models::LoadOptions target_options() const { return load_options("target"); }
-  /// Loads a model on one device. role: "target" or "draft", for names that mean a pair.
+  /// Returns how a model is loaded for its role, "target" or "draft", on any device.
+  models::LoadOptions load_options(const std::string& role) const;
+  /// Loads the model that `name` means for its role. A draft has one device. A target has a stage
+  /// on each device or, if EngineOptions::tensor_parallel_size is more than one, on each group of
+  /// so many, and is ready for the engine's way to read prompts.
   Result<LoadedModel> load(const std::string& name, const std::string& role,
-                           const std::string& device, int threads) const;
-  /// Loads only the layers LoadOptions::only of the model at `location`, without a tokenizer.
-  Result<LoadedModel> load_part(const std::string& location, const std::string& device,
-                                const models::LoadOptions& how) const;
-  /// Loads the target once more with its blocks in `format`, to draft for it: on its own device
-  /// unless EngineOptions::draft_device is another. All other weights are the target's if both use
-  /// one memory.
-  Result<LoadedModel> load_self_draft(const LoadedModel& target, WeightFormat format) const;
-  /// Loads the head on the target that EngineOptions::drafters names, on a device that uses the
-  /// target's memory.
-  Result<models::Eagle3Head> load_head(const LoadedModel& target,
-                                       std::shared_ptr<gpu::Device> device,
-                                       const std::string& name) const;
-  /// Loads the target on these devices, with a stage on each or, if
-  /// EngineOptions::tensor_parallel_size is more than one, on each group of so many, ready for the
-  /// engine's way to read prompts.
-  Result<LoadedModel> load_target(const std::vector<std::string>& devices) const;
+                           const std::vector<std::string>& devices) const;
 
 private:
   Result<std::shared_ptr<gpu::Device>> open_node_device(const std::string& name) const;
-  models::LoadOptions load_options(const std::string& role) const;
-  Result<std::vector<std::shared_ptr<gpu::Device>>>
-  open_devices(const std::vector<std::string>& names, int threads, int shards) const;
-  Result<LoadedModel> load_on(const std::string& name, const std::string& role,
-                              std::vector<std::shared_ptr<gpu::Device>> devices) const;
+  Result<models::Devices> open_devices(const std::vector<std::string>& names,
+                                       const std::string& role) const;
 
   const EngineOptions& options_;
   std::shared_ptr<base::Timekeeper> time_;

@@ -113,7 +113,7 @@ Result<void> ContextBuilder::check_machines() const {
 }
 
 Result<void> ContextBuilder::load_target() {
-  auto target = loader_.load_target(options_.devices);
+  auto target = loader_.load(options_.target, "target", options_.devices);
   if (!target)
     return tl::unexpected(target.error());
   const int multiple = target->model->page_tokens_multiple();
@@ -396,7 +396,7 @@ Result<void> ContextBuilder::prepare_standby() {
   if (options_.reserve_device.empty() || !stages_there_.empty()) // It is then a stage's reserve.
     return {};
   const TargetModelParts& first = context_.parts.target;
-  auto loaded = loader_.load_target({options_.reserve_device});
+  auto loaded = loader_.load(options_.target, "target", {options_.reserve_device});
   if (!loaded)
     return tl::unexpected(loaded.error());
   if (loaded->device->name() == first.device->name())

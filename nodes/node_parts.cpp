@@ -2,6 +2,8 @@
 
 #include "gpu/mx.hpp"
 #include "models/checkpoint/identity.hpp"
+#include "models/load.hpp"
+#include "models/sources.hpp"
 #include "nodes/limits.hpp"
 
 #include <algorithm>
@@ -90,7 +92,7 @@ NodeParts::Found NodeParts::find(const Wanted& wanted) {
 Result<NodeParts::OfferRef> NodeParts::load(const std::string& name,
                                             const std::string& device) const {
   const actors::ModelLoader loader(loading, time, nullptr);
-  auto model = loader.load(name, "draft", device, 0);
+  auto model = loader.load(name, "draft", {device});
   if (!model)
     return tl::unexpected(model.error());
   auto identity = models::checkpoint_identity(model->source->location());
@@ -120,14 +122,22 @@ Result<NodeParts::OfferRef> NodeParts::load_layers(const std::string& location,
   how.only = models::LayerRange{layers.first, layers.count, true};
   const std::string device = device_of(wanted);
   const actors::ModelLoader loader(loading, time, nullptr);
-  return loader.load_part(location, device, how).map([&](actors::LoadedModel&& model) -> OfferRef {
-    ModelInfo info = model.model->info();
-    info.name = fmt::format("{}, layers {} to {}", wanted.model, layers.first + 1,
-                            layers.first + layers.count);
-    info.device = device;
-    return std::make_shared<const Offer>(
-        Offer{std::move(model), std::move(info), wanted.identity, layers});
-  });
+  actors::LoadedModel part;
+  return loader.open_device(device, 0)
+      .and_then([&](auto&& opened) {
+        part.device = std::move(opened);
+        return models::open_checkpoint(location, "target");
+      })
+      .and_then([&](const auto& source) { return models::load_model(*source, {part.device}, how); })
+      .map([&](models::Stages&& stages) -> OfferRef {
+        part.model = std::move(stages.front());
+        ModelInfo info = part.model->info();
+        info.name = fmt::format("{}, layers {} to {}", wanted.model, layers.first + 1,
+                                layers.first + layers.count);
+        info.device = device;
+        return std::make_shared<const Offer>(
+            Offer{std::move(part), std::move(info), wanted.identity, layers});
+      });
 }
 
 Result<NodeParts::LoadPlace> NodeParts::take_load_place(const Wanted& wanted) {

@@ -58,7 +58,7 @@ Result<std::vector<NodeAddress>> addresses_of(const EngineOptions& o, const Stag
 Result<OpenStage> hello_of(const actors::ModelLoader& loader, const actors::LoadedModel& target,
                            const models::LayerRange& layers) {
   const std::string& location = target.source->location();
-  const models::LoadOptions how = loader.target_options();
+  const models::LoadOptions how = loader.load_options("target");
   OpenStage hello;
   hello.model = loader.options().target;
   hello.page_tokens = loader.options().page_tokens;

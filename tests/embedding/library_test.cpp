@@ -80,6 +80,10 @@ TEST_CASE("loading ends when that is asked for") {
   REQUIRE(!opened);
   CHECK(opened.error().code == ErrorCode::cancelled);
   CHECK(calls == 1);
+  options.target = "scripted:vocabulary=32"; // no weights, between which one could end
+  const auto again = Engine::open(options);
+  REQUIRE(!again);
+  CHECK(again.error().code == ErrorCode::cancelled);
 }
 
 TEST_CASE("a prompt is given as text or as tokens, not as both") {
