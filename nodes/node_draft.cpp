@@ -2,6 +2,7 @@
 
 #include "actors/option_check.hpp"
 #include "models/checkpoint/identity.hpp"
+#include "models/eagle3.hpp"
 #include "models/sources.hpp"
 #include "nodes/limits.hpp"
 #include "nodes/remote_draft.hpp"
