@@ -17,7 +17,7 @@ public:
   explicit LookupTurn(LaneDrafter::Parts parts) : drafter_(std::move(parts)) {}
 
   /// Writes into all chains that have room, of the sequences that want a look-up. changed: some of
-  /// the sequences have come or gone since the last turn.
+  /// these have come or gone since the last turn (DraftPlanner::take).
   void propose(speculation::DraftedSequences<speculation::DraftSequence>& sequences, bool changed);
   void abandon() { drafter_.abandon(); }
 

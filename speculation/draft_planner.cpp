@@ -21,10 +21,13 @@ bool DraftPlanner::Reach::far() const {
 // ---- news ----
 
 bool DraftPlanner::take(std::vector<Frontier> news) {
-  const bool changed =
-      sequences_.take(std::move(news), [this](DraftSequence& s, Frontier&& frontier) {
-        advance(s, std::move(frontier));
-      });
+  bool changed = false;
+  for (Frontier& frontier : news)
+    if (DraftSequence* const s = sequences_.find_for(frontier)) {
+      changed |= !s->at.chain && frontier.drafters.lookup;
+      advance(*s, std::move(frontier));
+    }
+  sequences_.forget([&](const DraftSequence& s) { changed |= s.at.drafters.lookup; });
   for (auto& [id, s] : sequences_)
     if (s.at.chain->forks_ended() || s.at.chain->closed()) // somebody needs the forks' pages
       s.forks.clear();

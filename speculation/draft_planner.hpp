@@ -88,7 +88,7 @@ public:
       : limits_(limits), pool_(std::move(pool)), map_(std::move(map)) {}
 
   /// Newer frontiers replace what is known; sequences whose residency is over are forgotten.
-  /// Returns true when sequences have come or gone.
+  /// Returns true when sequences that want a look-up have come or gone.
   bool take(std::vector<Frontier> news);
   /// Returns the sequences that the lane knows, for a look-up that has turns there.
   DraftedSequences<DraftSequence>& sequences() { return sequences_; }

@@ -362,3 +362,17 @@ TEST_CASE("a model that is not to draft reads now and then what it is behind wit
   REQUIRE(pass.parts.size() == 1);
   CHECK(int(pass.parts[0].tokens.size()) == limits::reading_lag + 1);
 }
+
+TEST_CASE("the planner says when sequences that want a look-up come or go, and of no others") {
+  PlannerWorld world;
+  Frontier looked_up = world.frontier(1, {1, 2});
+  looked_up.drafters.lookup = true;
+  const Frontier other = world.frontier(2, {1, 2});
+  CHECK_FALSE(world.planner.take({other}));
+  CHECK(world.planner.take({looked_up}));
+  CHECK_FALSE(world.planner.take({looked_up}));
+  other.residency->over = true;
+  CHECK_FALSE(world.planner.take({}));
+  looked_up.residency->over = true;
+  CHECK(world.planner.take({}));
+}
