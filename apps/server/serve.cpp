@@ -457,7 +457,7 @@ Exit status: 0 after SIGTERM, 130 after Ctrl-C, 2 where it could not start, 1 wh
 } // namespace
 
 Command add_serve(CLI::App& program) {
-  auto* app = program.add_subcommand("serve", "Serve OpenAI's API over HTTP");
+  auto* app = program.add_subcommand("serve", "Serve OpenAI's API over HTTP, and gRPC");
   auto options = std::make_shared<Options>();
   add_configuration_option(*app);
   add_address_options(*app, options->settings);
