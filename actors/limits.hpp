@@ -14,10 +14,6 @@ using namespace std::chrono_literals;
 inline constexpr int max_waiting_max = 65'536;
 /// Most sequences in one batch (EngineOptions::max_num_seqs).
 inline constexpr int max_num_seqs_max = 256;
-/// Of Request::priority, either way.
-inline constexpr int priority_max = 1'000'000;
-/// Of Request::client_weight.
-inline constexpr int client_weight_max = 1000;
 /// Most prompt tokens in one step (EngineOptions::prefill_chunk): a GPU's grid ends at 65,535 rows.
 inline constexpr int prefill_chunk_max = 32'768;
 /// Most tokens of a page (EngineOptions::page_tokens).
@@ -26,8 +22,6 @@ inline constexpr int page_tokens_max = 1024;
 inline constexpr std::size_t prompt_bytes_max = 64u << 20;
 /// Longest Request::cache_salt; a request with a longer one is refused.
 inline constexpr std::size_t cache_salt_bytes_max = 1024;
-/// Largest Sampling::choice; noise is keyed by 29 bits of it.
-inline constexpr int choice_max = 65'535;
 /// Largest FaultOptions::restarts_max and recomputations_max, and longest of its times and of
 /// EngineOptions::time_between_tokens.
 inline constexpr int restarts_max_max = 1'000'000;
