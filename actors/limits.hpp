@@ -14,10 +14,6 @@ using namespace std::chrono_literals;
 inline constexpr int max_waiting_max = 65'536;
 /// EngineOptions::max_num_seqs is at most this.
 inline constexpr int max_num_seqs_max = 256;
-/// Request::priority is at most this, either way.
-inline constexpr int priority_max = 1'000'000;
-/// Request::client_weight is at most this.
-inline constexpr int client_weight_max = 1000;
 /// EngineOptions::prefill_chunk is at most this: a GPU's grid ends at 65,535 rows.
 inline constexpr int prefill_chunk_max = 32'768;
 /// EngineOptions::page_tokens is at most this.
@@ -26,8 +22,6 @@ inline constexpr int page_tokens_max = 1024;
 inline constexpr std::size_t prompt_bytes_max = 64u << 20;
 /// A request with a longer Request::cache_salt is refused.
 inline constexpr std::size_t cache_salt_bytes_max = 1024;
-/// Sampling::choice is at most this; noise is keyed by 29 bits of it.
-inline constexpr int choice_max = 65'535;
 /// FaultOptions::restarts_max and recomputations_max are at most this, and its times and
 /// EngineOptions::time_between_tokens no longer.
 inline constexpr int restarts_max_max = 1'000'000;

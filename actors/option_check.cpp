@@ -1,15 +1,12 @@
 #include "actors/option_check.hpp"
 
+#include "actors/engine_fields.hpp"
 #include "actors/limits.hpp"
 #include "actors/other_machines.hpp"
 #include "gpu/device.hpp"
-#include "gpu/limits.hpp"
 #include "gpu/mx.hpp"
 #include "gpu/operations.hpp"
-#include "models/limits.hpp"
 #include "models/synthetic/scripted.hpp"
-#include "sampling/limits.hpp"
-#include "speculation/limits.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -17,13 +14,6 @@
 
 namespace paceline::actors {
 namespace {
-
-Result<void> check_range(const char* field, int value, int low, int high) {
-  if (value >= low && value <= high)
-    return {};
-  return fail(ErrorCode::invalid_argument, fmt::format("{} is {}", field, value),
-              fmt::format("give a number from {} to {}", low, high));
-}
 
 Result<void> check_time(const char* field, std::chrono::milliseconds value) {
   if (value >= std::chrono::milliseconds(0) && value <= limits::fault_time_max)
@@ -33,11 +23,11 @@ Result<void> check_time(const char* field, std::chrono::milliseconds value) {
 }
 
 Result<void> check(const FaultOptions& o) {
+  constexpr base::NumberRange restarts{0, limits::restarts_max_max, true};
   for (const auto& result :
-       {check_range("EngineOptions::faults.restarts_max", o.restarts_max, 0,
-                    limits::restarts_max_max),
-        check_range("EngineOptions::faults.recomputations_max", o.recomputations_max, 0,
-                    limits::restarts_max_max),
+       {base::check_number("EngineOptions::faults.restarts_max", restarts, o.restarts_max),
+        base::check_number("EngineOptions::faults.recomputations_max", restarts,
+                           o.recomputations_max),
         check_time("EngineOptions::faults.restart_pause", o.restart_pause),
         check_time("EngineOptions::faults.restart_pause_max", o.restart_pause_max),
         check_time("EngineOptions::faults.restarts_forgotten", o.restarts_forgotten),
@@ -231,18 +221,11 @@ std::string draft_name(const EngineOptions& o) {
 }
 
 Result<void> check_options(const EngineOptions& o) {
-  const int window_max = sampling::limits::window_max;
+  for (const auto& field : engine_numbers)
+    if (auto known = base::check(field, o); !known)
+      return known;
   for (const auto& result :
-       {check_range("EngineOptions::max_num_seqs", o.max_num_seqs, 1, limits::max_num_seqs_max),
-        check_range("EngineOptions::max_waiting", o.max_waiting, 0, limits::max_waiting_max),
-        check_range("EngineOptions::fork_rows", o.fork_rows, 0, speculation::limits::fork_rows_max),
-        check_range("EngineOptions::page_tokens", o.page_tokens, 1, limits::page_tokens_max),
-        check_range("EngineOptions::prefill_chunk", o.prefill_chunk, 1, limits::prefill_chunk_max),
-        check_range("EngineOptions::row_budget", o.row_budget, 0, limits::prefill_chunk_max),
-        check_time("EngineOptions::time_between_tokens", o.time_between_tokens),
-        check_range("EngineOptions::draft_top_k", o.draft_top_k, 0, models::limits::context_max),
-        check_range("EngineOptions::threads", o.threads, 0, gpu::limits::lane_threads_max),
-        check_range("EngineOptions::window", o.window.value_or(1), 1, window_max),
+       {check_time("EngineOptions::time_between_tokens", o.time_between_tokens),
         check_format("EngineOptions::weights", o.weights),
         check_format("EngineOptions::draft_weights", o.draft_weights),
         check_format("EngineOptions::head_weights", o.head_weights)})

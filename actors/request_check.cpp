@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
-#include <limits>
 #include <ranges>
 
 namespace paceline::actors {
@@ -19,12 +18,15 @@ tl::unexpected<Error> bad(std::string what, std::string mend) {
   return fail(ErrorCode::invalid_argument, std::move(what), std::move(mend));
 }
 
-template <class T>
-Result<void> in_range(const char* name, T value, T low, T high) {
-  if (std::isfinite(double(value)) && value >= low && value <= high)
-    return {};
-  return bad(fmt::format("{} is {}", name, value),
-             fmt::format("give a number from {} to {}", low, high));
+/// Checks that each number is what its table says. room: tokens that the context leaves.
+Result<void> check_numbers(const Request& request, int room) {
+  for (const sampling::RequestNumber& field : sampling::request_numbers)
+    if (auto known = base::check(field, request); !known)
+      return known;
+  const auto& least = sampling::request_number("min_tokens");
+  return base::check_number(least.path,
+                            {least.range.least, double(request.max_tokens.value_or(room)), true},
+                            request.min_tokens);
 }
 
 /// Checks that all ids are in the vocabulary. what: what has them, with its verb.
@@ -37,17 +39,13 @@ Result<void> check_ids(const char* what, const Ids& ids, int vocabulary) {
   return {};
 }
 
-Result<sampling::Warping> warping_of(const Sampling& asked, sampling::Warping w, int vocabulary) {
-  for (const sampling::NumberField& field : sampling::number_fields) {
-    float& value = w.*field.value;
-    value = (asked.*field.asked).value_or(value);
-    if (!field.allows(value))
-      return bad(fmt::format("Sampling::{} is {}", field.name, value),
-                 fmt::format("give a number from {} to {}", field.least, field.most));
-  }
-  w.top_k = asked.top_k.value_or(w.top_k);
-  if (auto known = in_range("Sampling::top_k", w.top_k, 0, sampling::top_k_max); !known)
-    return tl::unexpected(known.error());
+/// Returns the warping of a request whose numbers are in their bounds. w: the checkpoint's
+/// defaults.
+Result<sampling::Warping> warping_of(const Request& request, sampling::Warping w, int vocabulary) {
+  for (const sampling::RequestNumber& field : sampling::request_numbers)
+    if (const auto value = field.warps() ? field.member.get(request) : std::nullopt)
+      field.warping.set(w, *value);
+  const Sampling& asked = request.sampling;
   w.logit_bias = asked.logit_bias;
   w.allowed = asked.allowed_token_ids;
   std::ranges::sort(w.allowed);
@@ -232,22 +230,15 @@ Result<scheduling::Submit> check_request(const Request& request, const EngineCon
   auto prompt = prompt_of(request, engine, vocabulary);
   if (!prompt)
     return tl::unexpected(prompt.error());
-  auto warping = warping_of(request.sampling, engine.defaults.warping, vocabulary);
+  const int room = engine.max_model_len - int(prompt->size());
+  if (auto known = check_numbers(request, room); !known)
+    return tl::unexpected(known.error());
+  auto warping = warping_of(request, engine.defaults.warping, vocabulary);
   if (!warping)
     return tl::unexpected(warping.error());
-  const int room = engine.max_model_len - int(prompt->size());
   for (const auto& result :
        {check_stops(request.stop), check_drafter(request.drafter, engine),
-        check_stop_ids(request.stop_token_ids, vocabulary), check_salt(request.cache_salt),
-        in_range("Request::max_tokens", request.max_tokens.value_or(room), 0,
-                 std::numeric_limits<int>::max()),
-        in_range("Request::min_tokens", request.min_tokens, 0, request.max_tokens.value_or(room)),
-        in_range("Request::window", request.window.value_or(1), 1, bounds::window_max),
-        in_range("Sampling::choice", request.sampling.choice, 0, limits::choice_max),
-        in_range("Request::priority", request.priority, -limits::priority_max,
-                 limits::priority_max),
-        in_range("Request::client_weight", request.client_weight, 1, limits::client_weight_max),
-        in_range("Request::top_logprobs", request.top_logprobs, 0, bounds::top_logprobs_max)})
+        check_stop_ids(request.stop_token_ids, vocabulary), check_salt(request.cache_salt)})
     if (!result)
       return tl::unexpected(result.error());
 

@@ -2,6 +2,7 @@
 
 #include "nodes/draft_forking.hpp"
 #include "nodes/peer.hpp"
+#include "sampling/fields.hpp"
 #include "speculation/limits.hpp"
 
 #include <algorithm>
@@ -19,13 +20,10 @@ constexpr int all_positions = std::numeric_limits<int>::max();
 
 /// Checks the bounds of a request, within which rows of q stay finite.
 void check(const sampling::Warping& w) {
-  const auto within = [](float value, float least, float most) {
-    return value >= least && value <= most; // This is false for NaN.
+  const auto allowed = [&](const sampling::RequestNumber& field) {
+    return !field.warps() || field.range.allows(*field.warping.get(w));
   };
-  check_peer(within(w.temperature, 0, 100) && w.top_k >= 0 && within(w.top_p, 0, 1) &&
-                 within(w.min_p, 0, 1) && within(w.repetition_penalty, 0, 100) &&
-                 within(w.presence_penalty, -2, 2) && within(w.frequency_penalty, -2, 2) &&
-                 w.min_tokens >= 0,
+  check_peer(std::ranges::all_of(sampling::request_numbers, allowed) && w.min_tokens >= 0,
              "nobody samples so");
 }
 

@@ -13,19 +13,36 @@ namespace {
 
 namespace json = boost::json;
 
-/// Returns a character that occurs in no message's content and in no variable; empty: there is
-/// none. The candidates belong to no language: Unicode reserves them for a program's own use.
+/// Whether the text has the mark, or JSON's escape of it: each mark is one character of four
+/// hexadecimal digits.
+bool has(std::string_view text, std::string_view mark, std::string_view escape) {
+  const auto alike = [](char a, char b) { return (a | 0x20) == (b | 0x20); };
+  return text.find(mark) != text.npos || !std::ranges::search(text, escape, alike).empty();
+}
+
+/// Returns a character that occurs nowhere in messages and variables; empty: there is none. The
+/// candidates belong to no language: Unicode reserves them for a program's own use.
 std::string_view free_mark(std::span<const ChatMessage> messages,
                            const TemplateVariables& variables) {
-  constexpr std::string_view marks[] = {"\uFDD0", "\uFDD1", "\uFDD2", "\uFDD3",
-                                        "\uFDD4", "\uFDD5", "\uFDD6", "\uFDD7"};
-  const auto is_free = [&](std::string_view mark) {
-    const auto has = [mark](const std::string& text) { return text.find(mark) != text.npos; };
-    return std::ranges::none_of(messages, [&](const auto& m) { return has(m.content); }) &&
-           std::ranges::none_of(variables, [&](const auto& v) { return has(v.second); });
+  struct Mark {
+    std::string_view text;
+    std::string_view escape;
+  };
+  constexpr Mark marks[] = {{"\uFDD0", R"(\ufdd0)"}, {"\uFDD1", R"(\ufdd1)"},
+                            {"\uFDD2", R"(\ufdd2)"}, {"\uFDD3", R"(\ufdd3)"},
+                            {"\uFDD4", R"(\ufdd4)"}, {"\uFDD5", R"(\ufdd5)"},
+                            {"\uFDD6", R"(\ufdd6)"}, {"\uFDD7", R"(\ufdd7)"}};
+  const auto is_free = [&](const Mark& mark) {
+    const auto in = [&](std::string_view text) { return has(text, mark.text, mark.escape); };
+    const auto in_any = [&](const TemplateVariables& named) {
+      return std::ranges::any_of(named, [&](const auto& v) { return in(v.first) || in(v.second); });
+    };
+    return !in_any(variables) && std::ranges::none_of(messages, [&](const ChatMessage& m) {
+      return in(m.role) || in(m.content) || in_any(m.fields);
+    });
   };
   const auto* found = std::ranges::find_if(marks, is_free);
-  return found != std::end(marks) ? *found : std::string_view();
+  return found != std::end(marks) ? found->text : std::string_view();
 }
 
 /// Marks special tokens in the strings of a JSON value, however they are escaped. A text that is

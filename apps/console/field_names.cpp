@@ -1,7 +1,11 @@
 #include "apps/console/field_names.hpp"
 
+#include "actors/engine_fields.hpp"
+#include "sampling/fields.hpp"
+
 #include <algorithm>
 #include <cctype>
+#include <optional>
 
 namespace paceline::apps {
 namespace {
@@ -11,6 +15,7 @@ struct FieldName {
   std::string_view option;
 };
 
+/// Fields that are no numbers of the tables.
 constexpr FieldName field_names[] = {
     {"EngineOptions::target", "--model"},
     {"EngineOptions::chat_template", "--chat-template"},
@@ -21,10 +26,8 @@ constexpr FieldName field_names[] = {
     {"EngineOptions::stage_layers", "--stage-layers"},
     {"EngineOptions::draft_device", "--draft-device"},
     {"EngineOptions::draft_memory_bytes", "--draft-memory"},
-    {"EngineOptions::draft_top_k", "--draft-top-k"},
     {"EngineOptions::node_rows", "--node-rows"},
     {"EngineOptions::reserve_device", "--reserve-device"},
-    {"EngineOptions::threads", "--threads"},
     {"EngineOptions::dtype", "--dtype"},
     {"EngineOptions::weights", "--weights"},
     {"EngineOptions::draft_weights", "--draft-weights"},
@@ -34,35 +37,37 @@ constexpr FieldName field_names[] = {
     {"EngineOptions::max_model_len", "--max-model-len"},
     {"EngineOptions::kv_memory_bytes", "--kv-memory"},
     {"EngineOptions::memory_bytes", "memory_bytes of the placement"},
-    {"EngineOptions::max_num_seqs", "--max-num-seqs"},
-    {"EngineOptions::max_waiting", "--max-waiting"},
-    {"EngineOptions::prefill_chunk", "--prefill-chunk"},
     {"EngineOptions::prefill", "--prefill"},
     {"EngineOptions::scheduling", "--scheduling-policy"},
     {"EngineOptions::batching", "--batching"},
-    {"EngineOptions::row_budget", "--row-budget"},
     {"EngineOptions::time_between_tokens", "--time-between-tokens"},
     {"EngineOptions::speculation", "--speculation"},
-    {"EngineOptions::window", "--window"},
     {"EngineOptions::lookahead", "--lookahead"},
-    {"EngineOptions::fork_rows", "--fork-rows"},
     {"EngineOptions::trace_file", "--trace"},
-    {"Request::max_tokens", "--max-tokens"},
     {"Request::stop", "--stop"},
     {"Request::ignore_eos", "--ignore-eos"},
     {"Request::constraint", "the form (--json-schema, --grammar or --regex)"},
-    {"Request::window", "--window"},
-    {"Request::top_logprobs", "--logprobs"},
-    {"Sampling::temperature", "--temperature"},
-    {"Sampling::top_k", "--top-k"},
-    {"Sampling::top_p", "--top-p"},
-    {"Sampling::min_p", "--min-p"},
-    {"Sampling::repetition_penalty", "--repetition-penalty"},
-    {"Sampling::presence_penalty", "--presence-penalty"},
-    {"Sampling::frequency_penalty", "--frequency-penalty"},
 };
 
+/// Returns the first long one of a number's options.
+std::string_view long_option(std::string_view options) {
+  options.remove_prefix(options.find("--"));
+  return options.substr(0, options.find(','));
+}
+
+template <class Table>
+std::optional<std::string_view> option_in(const Table& table, std::string_view path) {
+  for (const auto& field : table)
+    if (field.path == path && !field.options.empty())
+      return long_option(field.options);
+  return std::nullopt;
+}
+
 std::string_view option_of(std::string_view field) {
+  if (const auto option = option_in(sampling::request_numbers, field))
+    return *option;
+  if (const auto option = option_in(actors::engine_numbers, field))
+    return *option;
   const auto* at = std::find_if(std::begin(field_names), std::end(field_names),
                                 [&](const FieldName& name) { return name.field == field; });
   return at == std::end(field_names) ? field : at->option;

@@ -1,19 +1,16 @@
 #include "apps/console/options.hpp"
 
+#include "actors/engine_fields.hpp"
 #include "actors/limits.hpp"
 #include "actors/option_check.hpp"
 #include "apps/console/validators.hpp"
-#include "gpu/limits.hpp"
 #include "gpu/mx.hpp"
 #include "models/limits.hpp"
 #include "paceline/event.hpp"
 #include "sampling/fields.hpp"
-#include "sampling/limits.hpp"
-#include "speculation/limits.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,24 +23,9 @@ constexpr const char* speculation_group = "Speculation";
 constexpr const char* sampling_group = "Sampling (defaults: the model's own)";
 constexpr const char* output_group = "Output";
 
-constexpr std::int64_t int_max = std::numeric_limits<int>::max();
-
-/// Returns the options that set the request's number of this name.
-std::string options_of(std::string_view field) {
-  std::string option = fmt::format("--{}", field);
-  std::ranges::replace(option, '_', '-');
-  if (field == "temperature")
-    option += ",--temp";
-  else if (field == "repetition_penalty")
-    option += ",--repeat-penalty"; // This is llama.cpp's name.
-  return option;
-}
-
 void add_endings(CLI::App& app, Request& request) {
-  app.add_option("-n,--max-tokens,--n-predict", request.max_tokens,
-                 "Most tokens to generate; default: what the context leaves")
-      ->check(whole_number(0, int_max))
-      ->type_name("N");
+  add_number<Request>(app, request, sampling::request_number("max_tokens"));
+  add_number<Request>(app, request, sampling::request_number("min_tokens"));
   app.add_option("--stop", request.stop, "End before this text; may be given several times")
       ->allow_extra_args(false)
       ->type_name("TEXT");
@@ -83,9 +65,10 @@ void add_window_options(CLI::App& app, EngineOptions& engine) {
   const auto set_window = [&engine](const std::string& given) {
     engine.window = given == "auto" ? std::nullopt : std::optional(std::stoi(given));
   };
-  app.add_option_function<std::string>("--window,--num-speculative-tokens", set_window,
-                                       "Tokens drafted at a time")
-      ->check(automatic_or_number(1, sampling::limits::window_max))
+  const auto& window = actors::engine_number("window");
+  app.add_option_function<std::string>(std::string(window.options), set_window,
+                                       std::string(window.effect))
+      ->check(automatic_or(window.range))
       ->type_name("auto|K");
   add_choice<Lookahead>(app, "--lookahead", engine.lookahead,
                         {{"auto", Lookahead::automatic},
@@ -93,10 +76,7 @@ void add_window_options(CLI::App& app, EngineOptions& engine) {
                          {"chain", Lookahead::chain},
                          {"fork", Lookahead::fork}},
                         "What overlap drafts past a window that is being verified");
-  app.add_option("--fork-rows", engine.fork_rows,
-                 "Forks that a pass of the draft may advance for a request; 0: none")
-      ->check(whole_number(0, speculation::limits::fork_rows_max))
-      ->type_name("N");
+  add_number(app, engine, actors::engine_number("fork_rows"));
 }
 
 /// Checks that there is a draft if speculation was asked for.
@@ -170,11 +150,7 @@ CLI::Validator weight_format() {
 
 /// Adds the options for a draft or a stage on a node.
 void add_node_options(CLI::App& app, EngineOptions& engine) {
-  app.add_option("--draft-top-k", engine.draft_top_k,
-                 "Likeliest tokens that a node draws from where its distribution crosses; 0: all")
-      ->capture_default_str()
-      ->check(whole_number(0, int_max))
-      ->type_name("K");
+  add_number(app, engine, actors::engine_number("draft_top_k"));
   add_choice<NumberFormat>(app, "--node-rows", engine.node_rows,
                            {{"f32", NumberFormat::f32}, {"bf16", NumberFormat::bf16}},
                            "Format of hidden states to and from stages on nodes; bf16: half the "
@@ -271,10 +247,7 @@ void add_model_options(CLI::App& app, EngineOptions& engine) {
                  "Holds the target's weights, too, and goes on when --device keeps failing; for "
                  "stages on nodes another node")
       ->type_name("DEVICE");
-  app.add_option("-t,--threads", engine.threads, "Threads of the target; 0: the physical cores")
-      ->capture_default_str()
-      ->check(whole_number(0, gpu::limits::lane_threads_max))
-      ->type_name("N");
+  add_number(app, engine, actors::engine_number("threads"));
   add_choice<NumberFormat>(app, "--dtype", engine.dtype,
                            {{"auto", NumberFormat::automatic},
                             {"f32", NumberFormat::f32},
@@ -314,19 +287,12 @@ void add_speculation_options(CLI::App& app, EngineOptions& engine, Request& requ
                     "Quantize the draft's blocks while loading, as --weights does the target's");
   add_activations(app, "--draft-activations", engine.draft_activations,
                   "The same as --activations of the draft, where it changes no answer");
-  app.add_option("--max-num-seqs", engine.max_num_seqs, "Sequences decoded in one batch")
-      ->capture_default_str()
-      ->check(whole_number(1, actors::limits::max_num_seqs_max))
-      ->type_name("N");
+  add_number(app, engine, actors::engine_number("max_num_seqs"));
   add_choice<Prefill>(app, "--prefill", engine.prefill,
                       {{"invariant", Prefill::invariant}, {"fast", Prefill::fast}},
                       "How prompts are read; fast: by cuBLASLt, on cuda devices")
       ->group(models_group);
-  app.add_option("--prefill-chunk", engine.prefill_chunk, "Prompt tokens that one step reads")
-      ->capture_default_str()
-      ->check(whole_number(1, actors::limits::prefill_chunk_max))
-      ->type_name("N")
-      ->group(models_group);
+  add_number(app, engine, actors::engine_number("prefill_chunk"))->group(models_group);
   const auto* mode = add_mode_option(app, engine);
   add_window_options(app, engine);
   add_choice(app, "--verify", request.verify, verify_choices(),
@@ -346,13 +312,14 @@ void add_batching_options(CLI::App& app, EngineOptions& engine) {
                         {"prefill-first", Batching::prefill_first},
                         {"request", Batching::request}},
                        "Rows of a step; hybrid: all streams, and prompts in what is left");
+  const auto& rows = actors::engine_number("row_budget");
   app.add_option_function<std::string>(
-         "--row-budget",
+         std::string(rows.options),
          [&engine](const std::string& given) {
            engine.row_budget = given == "auto" ? 0 : std::stoi(given);
          },
-         "Rows of a step that has streams and prompts; auto: by what steps cost")
-      ->check(automatic_or_number(1, actors::limits::prefill_chunk_max))
+         std::string(rows.effect))
+      ->check(automatic_or({1, rows.range.most, true})) // 0 is auto in the library.
       ->type_name("auto|N");
   app.add_option_function<int>(
          "--time-between-tokens",
@@ -362,22 +329,18 @@ void add_batching_options(CLI::App& app, EngineOptions& engine) {
       ->type_name("MS");
 }
 
-void add_distribution_options(CLI::App& app, Sampling& sampling) {
+void add_distribution_options(CLI::App& app, Request& request) {
   app.option_defaults()->group(sampling_group);
-  for (const sampling::NumberField& field : sampling::number_fields)
-    app.add_option(options_of(field.name), sampling.*field.asked, field.effect)
-        ->check(number(field.least, field.most))
-        ->type_name("X");
-  app.add_option("--top-k", sampling.top_k, "Draw among the K likeliest tokens; 0: all")
-      ->check(whole_number(0, sampling::top_k_max))
-      ->type_name("K");
+  for (const sampling::RequestNumber& field : sampling::request_numbers)
+    if (field.warps())
+      add_number<Request>(app, request, field);
 }
 
 void add_sampling_options(CLI::App& app, Request& request) {
   add_form_options(app, request);
   app.option_defaults()->group(sampling_group);
   add_endings(app, request);
-  add_distribution_options(app, request.sampling);
+  add_distribution_options(app, request);
   app.add_option("--seed", request.sampling.seed,
                  "Repeats a run, with the --verify it reported; default: drawn and reported")
       ->check(seed_number())

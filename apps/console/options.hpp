@@ -25,8 +25,9 @@ void add_batching_options(CLI::App& app, EngineOptions& engine);
 /// --speculation, --window, --lookahead and --verify.
 void add_speculation_options(CLI::App& app, EngineOptions& engine, Request& request);
 /// Adds --temperature, --top-k, --top-p, --min-p and penalties.
-void add_distribution_options(CLI::App& app, Sampling& sampling);
-/// Adds --json-schema, --grammar, --regex, -n, --temperature, --top-k, --top-p, --min-p, penalties,
+void add_distribution_options(CLI::App& app, Request& request);
+/// Adds --json-schema, --grammar, --regex, -n, --min-tokens, --temperature, --top-k, --top-p,
+/// --min-p, penalties,
 /// --seed, --stop and --ignore-eos.
 void add_sampling_options(CLI::App& app, Request& request);
 /// Adds [PROMPT], -p and -f. name: what the text is called.

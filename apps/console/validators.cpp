@@ -21,11 +21,6 @@ std::optional<Number> parse(const std::string& text) {
   return value;
 }
 
-bool is_whole_number(const std::string& text, std::int64_t low, std::int64_t high) {
-  const auto value = parse<std::int64_t>(text);
-  return value && *value >= low && *value <= high;
-}
-
 template <class Accept>
 CLI::Validator must_be(std::string wanted, Accept accept) {
   return CLI::Validator(
@@ -41,22 +36,34 @@ std::string not_acceptable(const std::string& value, const std::string& wanted) 
   return fmt::format("cannot be '{}': give {}", value, wanted);
 }
 
+std::optional<double> number_within(const base::NumberRange& range, const std::string& text) {
+  if (range.whole && !parse<std::int64_t>(text))
+    return std::nullopt;
+  const auto value = parse<double>(text);
+  return value && range.allows(*value) ? value : std::nullopt;
+}
+
+CLI::Validator within(const base::NumberRange& range) {
+  return must_be(range.wanted(),
+                 [=](const std::string& text) { return number_within(range, text).has_value(); });
+}
+
 CLI::Validator whole_number(std::int64_t low, std::int64_t high) {
-  return must_be(fmt::format("a whole number from {} to {}", low, high),
-                 [=](const std::string& text) { return is_whole_number(text, low, high); });
+  return within({double(low), double(high), true});
+}
+
+std::optional<std::uint64_t> seed_of(const std::string& text) {
+  return parse<std::uint64_t>(text);
 }
 
 CLI::Validator seed_number() {
   constexpr auto most = std::numeric_limits<std::uint64_t>::max();
   return must_be(fmt::format("a whole number from 0 to {}", most),
-                 [](const std::string& text) { return parse<std::uint64_t>(text).has_value(); });
+                 [](const std::string& text) { return seed_of(text).has_value(); });
 }
 
 CLI::Validator number(double low, double high) {
-  return must_be(fmt::format("a number from {} to {}", low, high), [=](const std::string& text) {
-    const auto value = parse<double>(text);
-    return value && *value >= low && *value <= high; // This is false for NaN.
-  });
+  return within({low, high});
 }
 
 CLI::Validator number_above(double low, double high) {
@@ -67,10 +74,10 @@ CLI::Validator number_above(double low, double high) {
                  });
 }
 
-CLI::Validator automatic_or_number(std::int64_t low, std::int64_t high) {
-  return must_be(
-      fmt::format("auto or a whole number from {} to {}", low, high),
-      [=](const std::string& text) { return text == "auto" || is_whole_number(text, low, high); });
+CLI::Validator automatic_or(const base::NumberRange& range) {
+  return must_be("auto or " + range.wanted(), [=](const std::string& text) {
+    return text == "auto" || number_within(range, text);
+  });
 }
 
 CLI::Validator memory_size() {

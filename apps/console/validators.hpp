@@ -1,6 +1,8 @@
 // Checks of option values whose messages say how to mend them: "--top-p cannot be '3': give ...".
 #pragma once
 
+#include "base/number_field.hpp"
+
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
@@ -10,6 +12,8 @@
 
 namespace paceline::apps {
 
+/// Accepts the numbers of a range.
+CLI::Validator within(const base::NumberRange& range);
 /// Accepts whole numbers from low to high, both included.
 CLI::Validator whole_number(std::int64_t low, std::int64_t high);
 /// Accepts a finite number from low (or above it) to high.
@@ -17,12 +21,17 @@ CLI::Validator number(double low, double high);
 CLI::Validator number_above(double low, double high);
 /// Accepts any 64 bits.
 CLI::Validator seed_number();
-/// Accepts "auto", or a whole number.
-CLI::Validator automatic_or_number(std::int64_t low, std::int64_t high);
+/// Returns the seed that the text is, if it is one.
+std::optional<std::uint64_t> seed_of(const std::string& text);
+/// Accepts "auto", or a number of the range.
+CLI::Validator automatic_or(const base::NumberRange& range);
 /// Accepts "512M", "2GiB" and the like, and turns them into bytes.
 CLI::Validator memory_size();
 /// Accepts a file that `base::write_file` could write.
 CLI::Validator writable_file();
+
+/// Returns the number that the text is, if it is in the range.
+std::optional<double> number_within(const base::NumberRange& range, const std::string& text);
 
 /// Returns a message for a value that is not `wanted`.
 std::string not_acceptable(const std::string& value, const std::string& wanted);
@@ -62,6 +71,20 @@ CLI::Option* add_choice(CLI::App& app, const std::string& flags, T& target,
   return app.add_option_function<std::string>(flags, set, description)
       ->check(CLI::Validator(check, ""))
       ->type_name(names(choices));
+}
+
+/// Adds the options of a field. What it is without them is shown, unless the description says it.
+template <class Owner>
+CLI::Option* add_number(CLI::App& app, Owner& owner, const base::NumberField<Owner>& field) {
+  const auto set = [&owner, set = field.member.set](double given) { set(owner, given); };
+  auto* option =
+      app.add_option_function<double>(std::string(field.options), set, std::string(field.effect))
+          ->check(within(field.range))
+          ->type_name(field.range.whole ? "N" : "X");
+  const auto standard = field.member.get(owner);
+  if (standard && field.effect.find("default:") == field.effect.npos)
+    option->default_str(field.range.shown(*standard));
+  return option;
 }
 
 /// Sets what all options of a program and of its commands have in common: if an option takes one

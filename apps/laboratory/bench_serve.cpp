@@ -15,6 +15,7 @@
 #include "apps/laboratory/load/plan.hpp"
 #include "apps/laboratory/load/report.hpp"
 #include "base/file.hpp"
+#include "sampling/fields.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -101,18 +102,10 @@ Result<Subject> open_engine(const ServeOptions& options, const Plan& plan, const
 /// Returns the sampling fields of a body.
 boost::json::object body_of(const Request& request) {
   boost::json::object body;
-  const auto add = [&](const char* name, const auto& value) {
-    if (value)
-      body[name] = *value;
-  };
-  const Sampling& sampling = request.sampling;
-  add("temperature", sampling.temperature);
-  add("top_k", sampling.top_k);
-  add("top_p", sampling.top_p);
-  add("min_p", sampling.min_p);
-  add("repetition_penalty", sampling.repetition_penalty);
-  add("presence_penalty", sampling.presence_penalty);
-  add("frequency_penalty", sampling.frequency_penalty);
+  for (const sampling::RequestNumber& field : sampling::request_numbers)
+    if (const auto value = field.warps() ? field.member.get(request) : std::nullopt)
+      body[field.name()] =
+          field.range.whole ? boost::json::value(std::int64_t(*value)) : boost::json::value(*value);
   if (request.ignore_eos)
     body["ignore_eos"] = true;
   return body;

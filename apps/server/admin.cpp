@@ -13,7 +13,7 @@ constexpr double shortest_ms = 1e-3;
 constexpr double longest_ms = 1e9;
 
 std::optional<double> seconds(Fields& fields, const char* name) {
-  const auto ms = fields.number(name, shortest_ms, longest_ms);
+  const auto ms = fields.number(name, {shortest_ms, longest_ms});
   return ms ? std::optional(*ms / 1e3) : std::nullopt;
 }
 

@@ -51,15 +51,19 @@ std::optional<std::int64_t> Fields::integer(std::string_view name, std::int64_t 
   return std::nullopt;
 }
 
-std::optional<double> Fields::number(std::string_view name, double low, double high) {
+std::optional<double> Fields::number(std::string_view name, const base::NumberRange& range) {
+  if (range.whole) {
+    const auto given = integer(name, std::int64_t(range.least), std::int64_t(range.most));
+    return given ? std::optional(double(*given)) : std::nullopt;
+  }
   const auto* value = find(name);
   if (!value)
     return std::nullopt;
   json::error_code not_a_number;
   const double given = value->is_number() ? value->to_number<double>(not_a_number) : std::nan("");
-  if (!not_a_number && given >= low && given <= high)
+  if (!not_a_number && range.allows(given))
     return given;
-  wrong(name, fmt::format("a number from {} to {}", low, high));
+  wrong(name, range.wanted());
   return std::nullopt;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "apps/server/errors.hpp"
+#include "base/number_field.hpp"
 
 #include <boost/json/object.hpp>
 #include <boost/json/storage_ptr.hpp>
@@ -24,8 +25,8 @@ public:
   const boost::json::value* find(std::string_view name) const;
   std::optional<bool> boolean(std::string_view name);
   std::optional<std::int64_t> integer(std::string_view name, std::int64_t low, std::int64_t high);
-  /// Returns a finite number from `low` to `high`.
-  std::optional<double> number(std::string_view name, double low, double high);
+  /// Returns a number of the range; a whole one is written without a fraction.
+  std::optional<double> number(std::string_view name, const base::NumberRange& range);
   std::optional<std::string> text(std::string_view name);
   const boost::json::object* nested(std::string_view name);
 

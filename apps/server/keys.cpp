@@ -1,6 +1,6 @@
 #include "apps/server/keys.hpp"
 
-#include "actors/limits.hpp"
+#include "sampling/fields.hpp"
 
 #include <algorithm>
 #include <boost/beast/core/string.hpp>
@@ -30,6 +30,8 @@ std::string_view trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
 }
 
+constexpr base::NumberRange weight_range = sampling::request_number("client_weight").range;
+
 /// Reads "weight=3". An empty text is 1; none: it is something else.
 std::optional<int> read_weight(std::string_view text) {
   constexpr std::string_view name = "weight=";
@@ -41,8 +43,7 @@ std::optional<int> read_weight(std::string_view text) {
   int weight = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), weight);
   const bool whole = error == std::errc() && end == text.data() + text.size();
-  return whole && weight >= 1 && weight <= actors::limits::client_weight_max ? std::optional(weight)
-                                                                             : std::nullopt;
+  return whole && weight_range.allows(weight) ? std::optional(weight) : std::nullopt;
 }
 
 Result<Keys> read_file(const std::string& file) {
@@ -60,10 +61,9 @@ Result<Keys> read_file(const std::string& file) {
     const auto space = std::min(text.find_first_of(" \t"), text.size());
     const auto weight = read_weight(trim(text.substr(space)));
     if (!weight)
-      return fail(ErrorCode::invalid_argument,
-                  fmt::format("line {} of {} is not an API key", number, file),
-                  fmt::format("write the key alone, or KEY weight=N with N from 1 to {}",
-                              actors::limits::client_weight_max));
+      return fail(
+          ErrorCode::invalid_argument, fmt::format("line {} of {} is not an API key", number, file),
+          fmt::format("write the key alone, or KEY weight=N with N {}", weight_range.wanted()));
     keys.add(text.substr(0, space), *weight);
   }
   if (!keys.required()) // An empty file must not open the server to everybody.

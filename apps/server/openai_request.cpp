@@ -1,8 +1,7 @@
 #include "apps/server/openai_request.hpp"
 
-#include "actors/limits.hpp"
 #include "apps/console/limits.hpp"
-#include "apps/console/validators.hpp"
+#include "apps/console/options.hpp"
 #include "apps/server/form_fields.hpp"
 #include "apps/server/openai_messages.hpp"
 #include "apps/server/request_memory.hpp"
@@ -25,8 +24,26 @@ namespace bounds = sampling::limits;
 constexpr std::int64_t int_max = std::numeric_limits<int>::max();
 constexpr int completion_tokens_default = 16; // The default of OpenAI's and vLLM's /v1/completions.
 
-std::optional<float> as_float(std::optional<double> number) {
-  return number ? std::optional(float(*number)) : std::nullopt;
+/// Reads the number of that name, which is in its own place in each kind of body.
+std::optional<int> read_number(Fields& fields, std::string_view name, std::string_view in_body,
+                               std::optional<int> least = {}) {
+  base::NumberRange range = sampling::request_number(name).range;
+  range.least = least.value_or(range.least);
+  const auto given = fields.number(in_body, range);
+  return given ? std::optional(int(*given)) : std::nullopt;
+}
+
+/// Reads the numbers that each body may have under their own names.
+void read_numbers(Fields& fields, Request& request) {
+  for (const sampling::RequestNumber& field : sampling::request_numbers) {
+    if (field.in_bodies != sampling::InBodies::by_name)
+      continue;
+    base::NumberRange range = field.range;
+    if (field.name() == "top_k")
+      range.least = -1; // vLLM's value for all.
+    if (const auto given = fields.number(field.name(), range))
+      field.member.set(request, std::max(*given, field.range.least));
+  }
 }
 
 template <class T, class U>
@@ -60,7 +77,7 @@ void read_logit_bias(Fields& fields, Sampling& sampling, int vocabulary) {
     if (wrong != std::errc() || end != name.data() + name.size() || id < 0 || id >= vocabulary)
       return fields.wrong("logit_bias",
                           fmt::format("keyed by token ids from 0 to {}", vocabulary - 1));
-    if (const auto bias = entries.number(name, -limits::logit_bias_max, limits::logit_bias_max))
+    if (const auto bias = entries.number(name, {-limits::logit_bias_max, limits::logit_bias_max}))
       sampling.logit_bias.emplace_back(id, float(*bias));
   }
   fields.wrong(entries.error());
@@ -80,10 +97,6 @@ void read_allowed_ids(Fields& fields, Sampling& sampling, int vocabulary) {
 }
 
 void read_sampling(Fields& fields, Sampling& asked, int vocabulary) {
-  for (const sampling::NumberField& field : sampling::number_fields)
-    asked.*field.asked = as_float(fields.number(field.name, field.least, field.most));
-  if (const auto top_k = fields.integer("top_k", -1, sampling::top_k_max)) // vLLM's -1: all
-    asked.top_k = int(*top_k < 0 ? 0 : *top_k);
   read_seed(fields, asked);
   read_logit_bias(fields, asked, vocabulary);
   read_allowed_ids(fields, asked, vocabulary);
@@ -156,7 +169,7 @@ void read_window(Fields& fields, Request& request) {
   const auto* window = fields.find("window");
   if (!window || (window->is_string() && window->get_string() == "auto"))
     return;
-  take(request.window.emplace(0), fields.integer("window", 1, bounds::window_max));
+  request.window = read_number(fields, "window", "window");
 }
 
 /// Reads {"mode", "window", "verify", "draft"}, which are ours, so an unknown one among them is an
@@ -171,17 +184,9 @@ void read_speculation(Fields& fields, Request& request) {
       inner.wrong(invalid_value(inner.path(name),
                                 inner.path(name) + " is not known: speculation has mode, window, "
                                                    "verify and draft"));
-  read_choice(inner, "mode", request.speculation,
-              {{"off", SpeculationMode::off},
-               {"sync", SpeculationMode::sync},
-               {"overlap", SpeculationMode::overlap},
-               {"auto", SpeculationMode::automatic}});
+  read_choice(inner, "mode", request.speculation, speculation_choices());
   std::optional<VerifyRule> rule;
-  read_choice(inner, "verify", rule,
-              {{"auto", VerifyRule::automatic},
-               {"rejection", VerifyRule::rejection},
-               {"coupled", VerifyRule::coupled},
-               {"match", VerifyRule::match}});
+  read_choice(inner, "verify", rule, verify_choices());
   take(request.verify, rule);
   request.drafter = inner.text("draft");
   read_window(inner, request);
@@ -218,15 +223,12 @@ void read_common(Fields& fields, Asked& asked, int vocabulary) {
   if (asked.truncate_prompt == 0)
     fields.wrong("truncate_prompt_tokens", "-1, or at least 1");
   take(request.ignore_eos, fields.boolean("ignore_eos"));
-  take(request.min_tokens, fields.integer("min_tokens", 0, int_max));
+  read_numbers(fields, request);
   if (request.min_tokens > request.max_tokens.value_or(int_max))
     fields.wrong("min_tokens", fmt::format("at most max_tokens, {}", *request.max_tokens));
   take(request.skip_special_tokens, fields.boolean("skip_special_tokens"));
   take(request.client, fields.text("user"));
   read_salt(fields, request.cache_salt);
-  if (const auto priority =
-          fields.integer("priority", -actors::limits::priority_max, actors::limits::priority_max))
-    request.priority = int(*priority);
   read_sampling(fields, request.sampling, vocabulary);
   read_speculation(fields, request);
   if (auto form = read_form(fields)) {
@@ -239,14 +241,14 @@ void read_common(Fields& fields, Asked& asked, int vocabulary) {
 void read_prompt_logprobs(Fields& fields, Asked& asked) {
   Request& request = asked.request;
   asked.top_logprobs = request.top_logprobs;
-  const auto count = fields.integer("prompt_logprobs", 0, bounds::top_logprobs_max);
+  const auto count = read_number(fields, "top_logprobs", "prompt_logprobs");
   if (!count)
     return;
   if (asked.stream)
     return fields.wrong("prompt_logprobs", "left out of a stream");
-  asked.prompt_logprobs = int(*count);
+  asked.prompt_logprobs = *count;
   request.prompt_logprobs = true;
-  request.top_logprobs = std::max(request.top_logprobs, int(*count));
+  request.top_logprobs = std::max(request.top_logprobs, *count);
 }
 
 /// Reads the prompts: a string, a list of strings, ids, or a list of lists of ids.
@@ -298,11 +300,11 @@ void read_completion(Fields& fields, Asked& asked, int vocabulary) {
   fields.wrong(read_prompts(fields, asked.prompts, vocabulary));
   Request& request = asked.request;
   request.max_tokens =
-      int(fields.integer("max_tokens", 0, int_max).value_or(completion_tokens_default));
+      read_number(fields, "max_tokens", "max_tokens").value_or(completion_tokens_default);
   take(asked.echo, fields.boolean("echo"));
-  if (const auto count = fields.integer("logprobs", 0, bounds::top_logprobs_max)) {
+  if (const auto count = read_number(fields, "top_logprobs", "logprobs")) {
     request.logprobs = true;
-    request.top_logprobs = int(*count);
+    request.top_logprobs = *count;
     request.prompt_logprobs = asked.echo;
   }
 }
@@ -332,12 +334,12 @@ void read_template(Fields& fields, Asked& asked) {
 void read_chat(Fields& fields, Asked& asked, const json::object& body) {
   read_conversation(fields, asked, body);
   Request& request = asked.request;
-  const auto most = fields.integer("max_tokens", 1, int_max);
-  const auto newer = fields.integer("max_completion_tokens", 1, int_max);
+  const auto most = read_number(fields, "max_tokens", "max_tokens", 1);
+  const auto newer = read_number(fields, "max_tokens", "max_completion_tokens", 1);
   if (newer || most)
-    request.max_tokens = int(newer ? *newer : *most);
+    request.max_tokens = newer ? newer : most;
   take(request.logprobs, fields.boolean("logprobs"));
-  take(request.top_logprobs, fields.integer("top_logprobs", 0, bounds::top_logprobs_max));
+  take(request.top_logprobs, read_number(fields, "top_logprobs", "top_logprobs"));
   if (request.top_logprobs > 0 && !request.logprobs)
     fields.wrong("top_logprobs", "left out unless logprobs is true");
 }

@@ -1,5 +1,5 @@
 // paceline serve: the engine for programs that speak OpenAI's API.
-#include "actors/limits.hpp"
+#include "actors/engine_fields.hpp"
 #include "apps/console/command.hpp"
 #include "apps/console/configuration.hpp"
 #include "apps/console/field_names.hpp"
@@ -366,11 +366,7 @@ void add_seconds(CLI::App& app, const std::string& name, std::chrono::millisecon
 
 void add_limit_options(CLI::App& app, Settings& settings, EngineOptions& engine) {
   app.option_defaults()->group("Limits");
-  app.add_option("--max-waiting", engine.max_waiting,
-                 "Answers that may wait for a place in the batch; more are told 429")
-      ->capture_default_str()
-      ->check(whole_number(0, actors::limits::max_waiting_max))
-      ->type_name("N");
+  add_number(app, engine, actors::engine_number("max_waiting"));
   app.add_option("--max-connections", settings.max_connections, "More are told 503")
       ->capture_default_str()
       ->check(whole_number(1, 1 << 20))
@@ -457,7 +453,7 @@ Exit status: 0 after SIGTERM, 130 after Ctrl-C, 2 where it could not start, 1 wh
 } // namespace
 
 Command add_serve(CLI::App& program) {
-  auto* app = program.add_subcommand("serve", "Serve OpenAI's API over HTTP");
+  auto* app = program.add_subcommand("serve", "Serve OpenAI's API over HTTP, and gRPC");
   auto options = std::make_shared<Options>();
   add_configuration_option(*app);
   add_address_options(*app, options->settings);

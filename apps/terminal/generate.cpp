@@ -7,7 +7,7 @@
 #include "apps/console/session.hpp"
 #include "apps/console/terminal.hpp"
 #include "apps/console/validators.hpp"
-#include "sampling/limits.hpp"
+#include "sampling/fields.hpp"
 
 #include <boost/json/array.hpp>
 #include <fmt/format.h>
@@ -190,9 +190,9 @@ void add_logprob_options(CLI::App& app, Request& request, CLI::Option* json) {
     request.logprobs = true;
     request.top_logprobs = count;
   };
-  app.add_option_function<int>("--logprobs", set,
-                               "With --json: each token's log-probability, and the N likeliest")
-      ->check(whole_number(0, sampling::limits::top_logprobs_max))
+  const auto& likeliest = sampling::request_number("top_logprobs");
+  app.add_option_function<int>(std::string(likeliest.options), set, std::string(likeliest.effect))
+      ->check(within(likeliest.range))
       ->type_name("N")
       ->needs(json);
   add_choice<LogprobsMode>(app, "--logprobs-mode", request.logprobs_mode,

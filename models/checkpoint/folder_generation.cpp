@@ -91,17 +91,18 @@ void note_not_obeyed(text::JsonFields& fields, GenerationDefaults& out) {
 /// as in other servers (not the defaults of the library that wrote the file).
 void read_warping(text::JsonFields& fields, sampling::Warping& w) {
   const bool sample = fields.boolean("do_sample", false);
-  for (const sampling::NumberField& field : sampling::number_fields) {
-    const bool of_penalties = field.name.ends_with("_penalty");
-    const double absent = field.name == "temperature" ? 1 : double(w.*field.value);
-    const auto value =
-        float(fields.number(std::string(field.name), field.least, field.most, absent));
-    if (sample || of_penalties)
-      w.*field.value = value;
+  for (const sampling::RequestNumber& field : sampling::request_numbers) {
+    if (!field.warps())
+      continue;
+    const std::string name(field.name());
+    const auto& [least, most, whole] = field.range;
+    const double absent = name == "temperature" ? 1 : *field.warping.get(w);
+    const double value = whole ? double(fields.integer(name, std::int64_t(least),
+                                                       std::int64_t(most), std::int64_t(absent)))
+                               : fields.number(name, least, most, absent);
+    if (sample || name.ends_with("_penalty"))
+      field.warping.set(w, value);
   }
-  const auto top_k = int(fields.integer("top_k", 0, sampling::top_k_max, 0));
-  if (sample)
-    w.top_k = top_k;
 }
 
 } // namespace

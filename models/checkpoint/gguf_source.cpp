@@ -5,6 +5,7 @@
 #include "models/checkpoint/gguf_files.hpp"
 #include "models/checkpoint/gguf_tensors.hpp"
 #include "models/limits.hpp"
+#include "sampling/fields.hpp"
 #include "text/json.hpp"
 #include "text/limits.hpp"
 #include "text/tokenizer/gguf.hpp"
@@ -136,17 +137,22 @@ std::vector<TokenId> ends_of(Keys& keys, const GgufVocabulary& vocabulary) {
 /// Reads sampling options. Tokens are drawn only if the file gives a temperature; else decoding is
 /// greedy.
 void read_warping(Keys& keys, sampling::Warping& w) {
-  w.repetition_penalty = float(keys.number("general.sampling.penalty_repeat", 1e-3, 1e3, 1));
-  const double temperature = keys.number("general.sampling.temp", 0, 100, 0);
-  const double top_k = keys.number("general.sampling.top_k", -1, text::limits::vocabulary_max, 0);
-  const double top_p = keys.number("general.sampling.top_p", 0, 1, 1);
-  const double min_p = keys.number("general.sampling.min_p", 0, 1, 0);
-  if (temperature == 0)
-    return;
-  w.temperature = float(temperature);
-  w.top_k = std::max(0, int(top_k));
-  w.top_p = float(std::max(top_p, 1e-6));
-  w.min_p = float(min_p);
+  const auto read = [&](const char* key, std::string_view name, std::optional<double> least = {}) {
+    const auto& field = sampling::request_number(name);
+    const base::NumberRange& range = field.range;
+    const double given =
+        keys.number(fmt::format("general.sampling.{}", key).c_str(), least.value_or(range.least),
+                    range.most, *field.warping.get(w));
+    field.warping.set(w, std::max(given, range.least));
+  };
+  read("penalty_repeat", "repetition_penalty");
+  const sampling::Warping greedy = w;
+  read("temp", "temperature");
+  read("top_k", "top_k", -1); // -1: all.
+  read("top_p", "top_p", 0);  // 0: the likeliest alone.
+  read("min_p", "min_p");
+  if (w.greedy())
+    w = greedy;
 }
 
 /// Returns the special tokens that templates may name.

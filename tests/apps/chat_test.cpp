@@ -167,9 +167,16 @@ TEST_CASE("other chats' commands are known, and /set names a setting") {
   }
   CHECK(named_setting("save x").error().text() ==
         "there is no setting 'save': name one of system, speculation, window, verify, temperature, "
-        "seed");
+        "seed, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty, top_k, "
+        "max_tokens, min_tokens");
   CHECK(all_settings({}) == "speculation auto, window auto, verify auto, temperature default, seed "
                             "random");
+  Request request;
+  for (const char* given : {"parameter top_p 0.5", "top_p"})
+    CHECK(apply_setting(named_setting(given).value(), request).value() == "top_p 0.5");
+  set("/window 3", request);
+  CHECK(all_settings(request) == "speculation auto, window 3, verify auto, temperature default, "
+                                 "seed random, top_p 0.5");
 }
 
 TEST_CASE("help fits into the window") {

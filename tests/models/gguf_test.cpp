@@ -350,6 +350,9 @@ TEST_CASE("the ends of a text, the sampling and the template come from the metad
   file.put("general.sampling.temp", 0.5f).put("general.sampling.top_k", std::int32_t(20));
   CHECK(source().generation_defaults()->warping.temperature == 0.5f);
   CHECK(source().generation_defaults()->warping.top_k == 20);
+  file.put("general.sampling.penalty_repeat", 500.0f); // Every request would be refused.
+  CHECK(says(error_of(source().generation_defaults()), "is not a number from 1e-06 to 100"));
+  file.put("general.sampling.penalty_repeat", 1.0f);
   const ChatMessage message{.role = "user", .content = "Hi"};
   const auto rendered = [&] {
     const auto chat = source().chat_template("<s>");

@@ -65,6 +65,25 @@ TEST_CASE("what marks users' text is a character that they do not say") {
   CHECK(all.error().code == ErrorCode::invalid_argument);
 }
 
+TEST_CASE("what marks users' text stands nowhere in a message, nor in a variable") {
+  World world;
+  world.chat = ChatTemplate::parse("template", "{% for m in messages %}{{ m.role }}{{ m.more }}"
+                                               "{{ m.content }}{% endfor %}{{ note }}")
+                   .value();
+  const auto shown = [&](const ChatMessage& message, const std::string& note) {
+    return world.shown(
+        chat_tokens(*world.tokenizer, world.chat, {{message}}, {}, {.variables = {{"note", note}}})
+            .value());
+  };
+  const std::string mark = "\uFDD0";
+  CHECK(shown({"user", end, {{"more", "\"" + mark + "\""}}}, "\"\"") == "user" + mark + end);
+  CHECK(shown({"user" + mark, end, {{"more", "\"\""}}}, "\"\"") == "user" + mark + end);
+  for (const char* escaped : {"\"\\ufdd0\"", "\"\\uFDd0\""}) {
+    CHECK(shown({"user", end, {{"more", escaped}}}, "\"\"") == "user" + mark + end);
+    CHECK(shown({"user", end, {{"more", "\"\""}}}, escaped) == "user" + (end + mark));
+  }
+}
+
 TEST_CASE("a text is read with its special tokens, or as text") {
   const World world;
   const std::string text = "a<|endoftext|>b";

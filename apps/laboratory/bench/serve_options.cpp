@@ -1,6 +1,6 @@
 #include "apps/laboratory/bench/serve_options.hpp"
 
-#include "actors/limits.hpp"
+#include "actors/engine_fields.hpp"
 #include "apps/console/options.hpp"
 #include "apps/console/validators.hpp"
 
@@ -147,7 +147,7 @@ void add_engine_options(CLI::App& app, ServeOptions& options) {
   add_speculation_options(app, options.engine, options.request);
   app.add_option("--max-waiting", options.engine.max_waiting,
                  "Requests that may wait for a place in the batch; default: all")
-      ->check(whole_number(0, actors::limits::max_waiting_max))
+      ->check(within(actors::engine_number("max_waiting").range))
       ->type_name("N");
   add_trace_option(app, options.engine);
   for (const CLI::Option* option : app.get_options())
@@ -164,7 +164,7 @@ void add_bench_serve_options(CLI::App& app, ServeOptions& options) {
   add_server_options(app, options);
   add_result_options(app, options);
   add_engine_options(app, options);
-  add_distribution_options(app, options.request.sampling);
+  add_distribution_options(app, options.request);
   add_json_option(app, options.json);
 }
 

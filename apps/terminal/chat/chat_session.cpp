@@ -57,6 +57,7 @@ Result<bool> ChatSession::take(const ChatCommand& command) {
   case Kind::window:
   case Kind::verify:
   case Kind::temperature:
+  case Kind::number:
   case Kind::seed: return set(command).map([] { return true; });
   }
   return true;

@@ -1,6 +1,7 @@
 #include "apps/terminal/chat/command.hpp"
 
 #include "apps/console/screen_text.hpp"
+#include "sampling/fields.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -21,7 +22,7 @@ constexpr ChatCommandName commands[] = {
     {Kind::model, "/model", "[DIR [DRAFT]]", "Show the models, or change to others"},
     {Kind::speculation, "/speculation", "[off|sync|overlap|auto]",
      "How draft and target work together"},
-    {Kind::window, "/window", "[auto|K]", "Tokens drafted at a time"},
+    {Kind::window, "/window", "[auto|K]", sampling::request_number("window").effect},
     {Kind::verify, "/verify", "[auto|rejection|coupled|match]", "How drafted tokens are judged"},
     {Kind::temperature, "/temperature", "[X|default]", "0: greedy; default: the model's own"},
     {Kind::seed, "/seed", "[N|random]", "Makes answers repeatable"},

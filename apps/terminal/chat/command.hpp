@@ -22,7 +22,8 @@ struct ChatCommand {
     verify,
     temperature,
     seed,
-    set, ///< Set one of the settings by its name, or show all of them.
+    number, ///< Another number of a request, whose name begins `argument`; only `/set` has it.
+    set,    ///< Set one of the settings by its name, or show all of them.
     stats,
     save,
     load,
@@ -39,7 +40,7 @@ struct ChatCommandName {
   std::string_view help;
 };
 std::span<const ChatCommandName> chat_commands();
-/// Whether `/set` can set this: a setting of the next requests.
+/// Whether this command is a setting of the next requests, which `/set` knows by its name, too.
 bool is_setting(ChatCommand::Kind kind);
 /// Returns a line for each command; more if it is wider than `columns`.
 std::string chat_help(int columns);

@@ -3,6 +3,7 @@
 #include "apps/console/home.hpp"
 #include "apps/console/words.hpp"
 #include "apps/terminal/chat/command.hpp"
+#include "apps/terminal/chat/settings.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -82,15 +83,10 @@ Words arguments(const ChatCommandName& command, std::string_view argument) {
     return blank == argument.npos ? models(argument, model_words())
                                   : models(argument.substr(blank + 1), draft_words());
   case Kind::set: {
-    Words names;
     for (const ChatCommandName& each : chat_commands())
-      if (is_setting(each.kind)) {
-        const std::string name(each.name.substr(1));
-        if (argument.starts_with(name + " "))
-          return arguments(each, argument.substr(name.size() + 1));
-        names.push_back(name);
-      }
-    return beginning_with(argument, names);
+      if (is_setting(each.kind) && argument.starts_with(std::string(each.name.substr(1)) + " "))
+        return arguments(each, argument.substr(each.name.size()));
+    return beginning_with(argument, setting_names());
   }
   default: return beginning_with(argument, values(command.argument));
   }

@@ -3,9 +3,8 @@
 #include "apps/console/options.hpp"
 #include "paceline/event.hpp"
 #include "sampling/fields.hpp"
-#include "sampling/limits.hpp"
 
-#include <charconv>
+#include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <vector>
@@ -15,18 +14,10 @@ namespace {
 
 using Kind = ChatCommand::Kind;
 
-tl::unexpected<Error> refuse(const char* name, const std::string& given,
+tl::unexpected<Error> refuse(std::string_view name, const std::string& given,
                              const std::string& wanted) {
   return fail(ErrorCode::invalid_argument, fmt::format("{} cannot be '{}'", name, given),
               "give " + wanted);
-}
-
-template <class T>
-std::optional<T> number(const std::string& text) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc{} && end == text.data() + text.size() ? std::optional(value)
-                                                                  : std::nullopt;
 }
 
 Result<void> set_speculation(const std::string& given, Request& request) {
@@ -45,26 +36,48 @@ Result<void> set_verify(const std::string& given, Request& request) {
   return {};
 }
 
-Result<void> set_window(const std::string& given, Request& request) {
-  const auto window = number<int>(given);
-  if (given != "auto" && (!window || *window < 1 || *window > sampling::limits::window_max))
-    return refuse("/window", given, fmt::format("auto, or 1 to {}", sampling::limits::window_max));
-  request.window = window;
-  return {};
+/// Returns the number that a chat may set by this name; null: there is none.
+const sampling::RequestNumber* number_named(std::string_view name) {
+  for (const sampling::RequestNumber& field : sampling::request_numbers)
+    if (field.in_chat && field.name() == name)
+      return &field;
+  return nullptr;
 }
 
-Result<void> set_temperature(const std::string& given, Request& request) {
-  const auto temperature = number<float>(given);
-  constexpr const sampling::NumberField& field = sampling::number_field("temperature");
-  if (given != "default" && (!temperature || !field.allows(*temperature)))
-    return refuse("/temperature", given,
-                  fmt::format("default, or {} to {}", field.least, field.most));
-  request.sampling.temperature = temperature;
-  return {};
+/// Returns the number that the command sets; null: it sets none.
+const sampling::RequestNumber* number_of(const ChatCommand& command) {
+  switch (command.kind) {
+  case Kind::window: return number_named("window");
+  case Kind::temperature: return number_named("temperature");
+  case Kind::number:
+    return number_named(std::string_view(command.argument).substr(0, command.argument.find(' ')));
+  default: return nullptr;
+  }
+}
+
+/// Returns the word for a number that a request does not say.
+const char* unsaid(const sampling::RequestNumber& field) {
+  return field.name() == "window" ? "auto" : "default";
+}
+
+std::string shown(const sampling::RequestNumber& field, const Request& request) {
+  const auto value = field.member.get(request);
+  return fmt::format("{} {}", field.name(), value ? field.range.shown(*value) : unsaid(field));
+}
+
+/// Sets a number. command: its name in errors.
+Result<std::string> apply_number(const sampling::RequestNumber& field, std::string_view command,
+                                 const std::string& given, Request& request) {
+  const auto value = number_within(field.range, given);
+  if (!value && !given.empty() && given != unsaid(field))
+    return refuse(command, given, fmt::format("{} or {}", unsaid(field), field.range.wanted()));
+  if (!given.empty())
+    field.member.set(request, value);
+  return shown(field, request);
 }
 
 Result<void> set_seed(const std::string& given, Request& request) {
-  const auto seed = number<std::uint64_t>(given);
+  const auto seed = seed_of(given);
   if (given != "random" && !seed)
     return refuse("/seed", given, "random, or a whole number of at most 64 bits");
   request.sampling.seed = seed;
@@ -76,16 +89,9 @@ Result<void> change(const ChatCommand& command, Request& request) {
   switch (command.kind) {
   case Kind::speculation: return set_speculation(given, request);
   case Kind::verify: return set_verify(given, request);
-  case Kind::window: return set_window(given, request);
-  case Kind::temperature: return set_temperature(given, request);
   case Kind::seed: return set_seed(given, request);
   default: return fail(ErrorCode::internal, "not a setting");
   }
-}
-
-template <class T>
-std::string shown(const std::optional<T>& value, const char* otherwise) {
-  return value ? fmt::format("{}", *value) : otherwise;
 }
 
 std::string setting(Kind kind, const Request& request) {
@@ -94,9 +100,10 @@ std::string setting(Kind kind, const Request& request) {
     return std::string("speculation ") +
            to_string(request.speculation.value_or(SpeculationMode::automatic));
   case Kind::verify: return std::string("verify ") + to_string(request.verify);
-  case Kind::window: return "window " + shown(request.window, "auto");
-  case Kind::temperature: return "temperature " + shown(request.sampling.temperature, "default");
-  case Kind::seed: return "seed " + shown(request.sampling.seed, "random");
+  case Kind::window: return shown(sampling::request_number("window"), request);
+  case Kind::temperature: return shown(sampling::request_number("temperature"), request);
+  case Kind::seed:
+    return request.sampling.seed ? fmt::format("seed {}", *request.sampling.seed) : "seed random";
   default: return {};
   }
 }
@@ -113,23 +120,48 @@ Result<ChatCommand> named_setting(std::string_view given) {
   auto command = parse_chat_line("/" + std::string(given));
   if (command && is_setting(command->kind))
     return command;
-  std::vector<std::string_view> names;
+  const std::string_view name = given.substr(0, given.find(' '));
+  if (number_named(name))
+    return ChatCommand{Kind::number, std::string(given)};
+  return fail(ErrorCode::invalid_argument, fmt::format("there is no setting '{}'", name),
+              fmt::format("name one of {}", fmt::join(setting_names(), ", ")));
+}
+
+std::vector<std::string> setting_names() {
+  std::vector<std::string> names;
+  const auto add = [&](std::string_view name) {
+    if (std::ranges::find(names, name) == names.end())
+      names.emplace_back(name);
+  };
   for (const ChatCommandName& each : chat_commands())
     if (is_setting(each.kind))
-      names.push_back(each.name.substr(1));
-  return fail(ErrorCode::invalid_argument,
-              fmt::format("there is no setting '{}'", given.substr(0, given.find(' '))),
-              fmt::format("name one of {}", fmt::join(names, ", ")));
+      add(each.name.substr(1));
+  for (const sampling::RequestNumber& field : sampling::request_numbers)
+    if (field.in_chat)
+      add(field.name());
+  return names;
 }
 
 std::string all_settings(const Request& request) {
   std::vector<std::string> all;
   for (const Kind kind : of_a_request)
     all.push_back(setting(kind, request));
+  const Request standard;
+  for (const sampling::RequestNumber& field : sampling::request_numbers)
+    if (std::string now = shown(field, request);
+        field.in_chat && now != shown(field, standard) && std::ranges::find(all, now) == all.end())
+      all.push_back(std::move(now));
   return fmt::format("{}", fmt::join(all, ", "));
 }
 
 Result<std::string> apply_setting(const ChatCommand& command, Request& request) {
+  if (const auto* field = number_of(command)) {
+    if (command.kind != Kind::number)
+      return apply_number(*field, fmt::format("/{}", field->name()), command.argument, request);
+    const auto given = command.argument.find_first_not_of(' ', field->name().size());
+    return apply_number(*field, fmt::format("/set {}", field->name()),
+                        given == std::string::npos ? "" : command.argument.substr(given), request);
+  }
   if (!command.argument.empty())
     if (auto changed = change(command, request); !changed)
       return tl::unexpected(changed.error());
