@@ -25,7 +25,8 @@ public:
       blanks_ += c;
       return;
     }
-    add(kind, std::exchange(blanks_, {}));
+    add(kind, blanks_);
+    blanks_.clear();
     add(kind, std::string_view(&c, 1));
     only_calls_ = only_calls_ && kind != Kind::content;
   }
@@ -54,8 +55,12 @@ public:
 
 private:
   void add(Kind kind, std::string_view text) {
-    if (!text.empty())
-      append(pieces_, {kind, std::string(text)});
+    if (text.empty())
+      return;
+    if (!pieces_.empty() && pieces_.back().kind == kind)
+      pieces_.back().text += text;
+    else
+      pieces_.push_back({kind, std::string(text)});
   }
 
   std::vector<AnswerPiece> pieces_;
