@@ -36,6 +36,11 @@ inline constexpr int choices_max = 128;
 inline constexpr float logit_bias_max = 100;
 /// Messages of a conversation; more are answered 400.
 inline constexpr int messages_max = 4096;
+/// Functions of a chat's request, their schemas together, and the name of each; more are answered
+/// 400.
+inline constexpr std::size_t tools_max = 128;
+inline constexpr std::size_t tools_bytes_max = std::size_t(256) << 10;
+inline constexpr std::size_t tool_name_bytes_max = 64;
 /// Longest X-Request-Id taken over from a client; others get one of ours.
 inline constexpr std::size_t request_id_bytes = 128;
 /// Longest cache_salt of a request; one with a longer one is answered 400.

@@ -227,3 +227,21 @@ TEST_CASE("schemas that nothing can hold an answer to are loosened unless they a
   const auto form = constraints::form_of(strict);
   CHECK(forms.refusal(form->kind, form->text).find("'not'") != std::string::npos);
 }
+
+TEST_CASE("what the prompt has of a call is not asked for again") {
+  Forms forms;
+  for (const char* format : {"mistral_list", "granite"}) {
+    AnswerPlan opened = plan(format);
+    opened.opened = true;
+    opened.reasoning = text::reasoning_format("think");
+    const auto form = compiled(forms, opened);
+    CHECK(forms.holds(*form, "[{\"name\": \"now\", \"arguments\": {}}]"));
+    CHECK(!forms.holds(*form, "<think></think>[{\"name\": \"now\", \"arguments\": {}}]"));
+  }
+  AnswerPlan named = plan("mistral");
+  named.opened = true;
+  named.functions = {functions[0]};
+  const auto form = compiled(forms, named);
+  CHECK(forms.holds(*form, "{\"what\": \"a\"}"));
+  CHECK(!forms.holds(*form, "[TOOL_CALLS]find[ARGS]{\"what\": \"a\"}"));
+}
