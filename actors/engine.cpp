@@ -248,6 +248,9 @@ Result<std::vector<TokenId>> Engine::chat_tokens(const std::vector<ChatMessage>&
 std::vector<std::string> Engine::chat_stops() const {
   return impl_->context.chat.stops();
 }
+const std::string& Engine::chat_template() const {
+  return impl_->context.chat.source();
+}
 ModelInfo Engine::target() const {
   const EngineContext& context = impl_->context;
   return context.parts.telemetry->target_moved ? *context.standby : context.target;

@@ -61,6 +61,7 @@ Result<ChatTemplate> ChatTemplate::parse(const std::string& name, std::string_vi
   } catch (const jinja::Failure& failure) {
     return tl::unexpected(error_of(failure, name, 1));
   }
+  out.source_ = source;
   out.variables_ = std::move(variables);
   return out;
 }

@@ -39,6 +39,8 @@ public:
   /// here (unsupported) or exceeds.
   Result<std::string> render(std::span<const ChatMessage> messages, bool add_generation_prompt,
                              const std::tm& now, const TemplateVariables& variables = {}) const;
+  /// Returns the template as it was read.
+  const std::string& source() const { return source_; }
   /// Returns texts that end an answer, for a format that has no token for that.
   const std::vector<std::string>& stops() const { return stops_; }
 
@@ -46,6 +48,7 @@ private:
   ChatTemplate() = default;
 
   std::shared_ptr<const jinja::Template> template_;
+  std::string source_;
   Variables variables_;
   std::vector<std::string> stops_;
 };

@@ -38,6 +38,10 @@ inline constexpr int choices_max = 128;
 inline constexpr float logit_bias_max = 100;
 /// A conversation of more messages is answered 400.
 inline constexpr int messages_max = 4096;
+/// More functions of a chat's request, longer schemas together or a longer name are answered 400.
+inline constexpr std::size_t tools_max = 128;
+inline constexpr std::size_t tools_bytes_max = std::size_t(256) << 10;
+inline constexpr std::size_t tool_name_bytes_max = 64;
 /// A longer X-Request-Id of a client is replaced by one of ours.
 inline constexpr std::size_t request_id_bytes = 128;
 /// A request with a longer cache_salt is answered 400.

@@ -117,10 +117,10 @@ asio::awaitable<void> tokenize(Service& service, Exchange& exchange) {
   const Engine& engine = (*replica)->engine();
   std::vector<TokenId> ids;
   if (!to.text) {
-    auto tokens = co_await encode_chat(service, **replica, to.asked, SIZE_MAX / 4);
-    if (!tokens)
-      co_return co_await exchange.send(tokens.error());
-    ids = std::move(*tokens);
+    auto chat = co_await encode_chat(service, **replica, to.asked, SIZE_MAX / 4);
+    if (!chat)
+      co_return co_await exchange.send(chat.error());
+    ids = std::move(chat->tokens);
   }
   std::string reply;
   co_await service.aside(to.text ? to.text->size() : ids.size(), [&] {

@@ -42,6 +42,7 @@ struct FleetPlan {
 struct FleetOptions {
   bool refuse_late = true; ///< Requests that would miss their objective are refused, not late.
   std::chrono::milliseconds replan{0}; ///< How often a new plan is made, from what came; 0: never.
+  ParserNames parsers;                 ///< How answers are taken apart.
 };
 
 /// Opens an engine on a group's devices, stage by stage, with so many shards of each stage, within

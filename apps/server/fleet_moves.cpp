@@ -179,9 +179,10 @@ asio::awaitable<void> Fleet::unload(Place place) {
 
 void Fleet::host(Place place, std::shared_ptr<Engine> engine) {
   const auto [group, model] = place;
-  replicas_[place] = std::shared_ptr<Replica>(
-      new Replica(models_[std::size_t(model)].model.name, group, std::move(engine)),
-      [this, place](Replica* replica) { retire(place, replica); });
+  replicas_[place] =
+      std::shared_ptr<Replica>(new Replica(models_[std::size_t(model)].model.name, group,
+                                           std::move(engine), options_.parsers),
+                               [this, place](Replica* replica) { retire(place, replica); });
   route();
   wake();
 }

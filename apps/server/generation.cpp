@@ -6,6 +6,7 @@
 #include "apps/server/openai_response.hpp"
 #include "apps/server/progress.hpp"
 #include "apps/server/prompts.hpp"
+#include "apps/server/tool_calling.hpp"
 #include "sampling/choice_seed.hpp"
 
 #include <algorithm>
@@ -49,6 +50,7 @@ public:
 private:
   ReplyHead head() const;
   std::optional<ApiError> keep_out_bad_words();
+  void plan_answer(EncodedPrompt& prompt);
   asio::awaitable<std::optional<ApiError>> check_form();
   bool hold(const std::vector<EncodedPrompt>& prompts);
   std::optional<ApiError> submit(std::vector<EncodedPrompt> prompts);
@@ -74,6 +76,8 @@ private:
   Answers answers_;
   Service::Admission admission_;
   Reply reply_;
+  constraints::AnswerPlan plan_;
+  std::string opening_; ///< The part of a chat's answer that is the prompt's end.
   std::vector<Choice> choices_;
   std::vector<Progress> progress_; ///< Progress of each choice.
   Clock::time_point written_;      ///< Time at which the last chunk went out.
@@ -94,6 +98,8 @@ asio::awaitable<void> Generation::run() {
   auto prompts = co_await encode(service_, replica_, asked_);
   if (!prompts)
     co_return co_await exchange_.send(prompts.error());
+  if (asked_.api == Api::chat)
+    plan_answer(prompts->front());
   if (!hold(*prompts))
     co_return co_await exchange_.send(no_request_memory());
   if (const auto wrong = co_await check_form())
@@ -130,15 +136,33 @@ std::optional<ApiError> Generation::keep_out_bad_words() {
   return std::nullopt;
 }
 
+/// Finds the form of a chat's answer, which may have reasoning and calls. The opening of a call
+/// that must come may become the prompt's end.
+void Generation::plan_answer(EncodedPrompt& prompt) {
+  const ChatStyle& style = replica_.chat_style();
+  plan_ = plan_of(style, asked_, prompt.opens_reasoning);
+  asked_.request.constraint = constraints::form_of(plan_);
+  opening_ = forced_opening(style, asked_);
+  const auto tokens = replica_.engine().tokenize(opening_, false, true);
+  prompt.tokens.insert(prompt.tokens.end(), tokens.begin(), tokens.end());
+}
+
+/// Checks that the answer can be held to its form. Where calls are the model's choice, schemas that
+/// together are too much do not count, unless they are strict.
 asio::awaitable<std::optional<ApiError>> Generation::check_form() {
-  const auto& form = asked_.request.constraint;
+  auto& form = asked_.request.constraint;
   if (!form)
     co_return std::nullopt;
-  const auto fits = co_await service_.check_form(replica_.engine(), *form);
+  auto fits = co_await service_.check_form(replica_.engine(), *form);
+  if (!fits && plan_.calls == constraints::AnswerPlan::Calls::allowed) {
+    constraints::loosen(plan_.functions, true);
+    form = constraints::form_of(plan_);
+    fits = co_await service_.check_form(replica_.engine(), *form);
+  }
   if (fits)
     co_return std::nullopt;
   ApiError error = api_error(fits.error());
-  error.param = asked_.form_field;
+  error.param = asked_.form_field.empty() ? "tools" : asked_.form_field;
   co_return error;
 }
 
@@ -163,7 +187,14 @@ std::optional<ApiError> Generation::submit(std::vector<EncodedPrompt> prompts) {
     choice.index = i;
     if (asked_.echo)
       choice.echo = prompt.text;
+    if (asked_.api == Api::chat)
+      choice.chat =
+          chat_answer(replica_.chat_style(), asked_, plan_, opening_,
+                      fmt::format("{} {} {}", exchange_.request().id,
+                                  exchange_.request().arrived.time_since_epoch().count(), i));
     Request request = asked_.request;
+    if (choice.chat && replica_.chat_style().needs_special())
+      request.skip_special_tokens = false;
     request.prompt_tokens = prompt.tokens;
     // A salt narrows the scopes that its requests draw on, of drafts too.
     request.draft_scope = exchange_.request().draft_scope + asked_.request.cache_salt;

@@ -331,6 +331,13 @@ void read_template(Fields& fields, Asked& asked) {
   fields.wrong(inner.error());
 }
 
+/// Reads the functions, which the template is shown as they were sent.
+void take_tools(Fields& fields, Asked& asked) {
+  asked.tools = read_tools(fields);
+  if (asked.tools.callable())
+    asked.chat.variables.emplace_back("tools", json::serialize(*fields.find("tools")));
+}
+
 void read_chat(Fields& fields, Asked& asked, const json::object& body) {
   read_conversation(fields, asked, body);
   Request& request = asked.request;
@@ -360,6 +367,7 @@ std::size_t Asked::bytes() const {
   }
   for (const auto& [name, value] : chat.variables)
     sum += name.size() + value.size();
+  sum += tools.bytes();
   return sum + std::size_t(n) * request.sampling.allowed_token_ids.size() * sizeof(TokenId) +
          bytes_of(request.constraint);
 }
@@ -384,6 +392,7 @@ ApiResult<std::vector<TokenId>> read_ids(const json::value& list, const std::str
 void read_conversation(Fields& fields, Asked& asked, const json::object& body) {
   asked.add_special = false; // A template writes what stands before the text.
   read_template(fields, asked);
+  take_tools(fields, asked);
   auto messages = read_messages(body);
   if (messages)
     asked.messages = std::move(*messages);

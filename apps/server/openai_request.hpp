@@ -4,6 +4,7 @@
 #include "apps/server/api.hpp"
 #include "apps/server/errors.hpp"
 #include "apps/server/fields.hpp"
+#include "apps/server/tool_fields.hpp"
 #include "paceline/chat.hpp"
 #include "paceline/request.hpp"
 
@@ -39,6 +40,7 @@ struct Asked {
   bool add_special = true;            ///< Whether the tokenizer adds its tokens before a prompt.
   std::optional<int> truncate_prompt; ///< Number of last tokens to keep; -1: as many as fit.
   ChatOptions chat;                   ///< Options of a chat; add_special is the field above.
+  Tools tools;                        ///< Functions that a chat's answer may call.
 
   int choices() const { return n * (api == Api::chat ? 1 : int(prompts.size())); }
   /// Returns the memory that its prompts and its form take.

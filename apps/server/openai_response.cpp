@@ -15,7 +15,8 @@ namespace {
 /// Adds the fields that only the last part of a choice has.
 void add_end(json::object& choice, const Choice& from) {
   const Finished& end = from.answer.end;
-  choice["finish_reason"] = to_string(end.reason);
+  const bool called = from.chat && from.chat->called() && end.reason == FinishReason::stop;
+  choice["finish_reason"] = called ? "tool_calls" : to_string(end.reason);
   json::value& reason = choice["stop_reason"] = nullptr;
   if (!end.stop_match.empty())
     reason = end.stop_match;
@@ -121,7 +122,9 @@ json::object Reply::whole(std::vector<Choice>& choices) const {
   json::array list;
   for (Choice& choice : choices) {
     json::object one{{"index", choice.index}};
-    if (api_ == Api::chat)
+    if (choice.chat)
+      one["message"] = choice.chat->message(choice.answer.text + choice.tail);
+    else if (api_ == Api::chat)
       one["message"] = {{"role", "assistant"},
                         {"content", choice.answer.text + choice.tail},
                         {"refusal", nullptr}};
@@ -170,10 +173,22 @@ json::object Reply::chunk(const Choice& choice, std::string_view text, json::val
   return one;
 }
 
+/// Returns a chunk with parts of a chat's message; none if there are none, and nothing to say of
+/// tokens.
+std::string Reply::parts_event(const Choice& choice, json::object parts, json::value scores) const {
+  if (parts.empty() && scores.is_null())
+    return {};
+  json::object one = chunk(choice, "", std::move(scores), false);
+  one["delta"] = std::move(parts);
+  return event(std::move(one));
+}
+
 /// Returns what stands before the first part of a choice: a role, or the prompt.
 std::string Reply::opening(Choice& choice) const {
   if (std::exchange(choice.begun, true))
     return {};
+  if (choice.chat && choice.chat->callable())
+    return parts_event(choice, {{"role", "assistant"}, {"content", nullptr}}, nullptr);
   if (api_ == Api::chat)
     return event(chunk(choice, "", nullptr, true));
   if (choice.echo.empty())
@@ -192,12 +207,17 @@ std::string Reply::part(Choice& choice, const Delta& delta) const {
   json::value scores;
   if (logprobs_)
     scores = logprobs(choice, delta.logprobs);
+  if (choice.chat)
+    return events + parts_event(choice, choice.chat->delta(delta.text), std::move(scores));
   return events + event(chunk(choice, delta.text, std::move(scores), false));
 }
 
 std::string Reply::end(Choice& choice) const {
   std::string events = opening(choice);
-  if (!choice.tail.empty())
+  if (choice.chat) {
+    events += parts_event(choice, choice.chat->delta(choice.tail), nullptr);
+    events += parts_event(choice, choice.chat->last_delta(), nullptr);
+  } else if (!choice.tail.empty())
     events += event(chunk(choice, choice.tail, nullptr, false));
   json::object last = chunk(choice, "", nullptr, false);
   if (api_ == Api::chat)

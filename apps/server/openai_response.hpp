@@ -1,6 +1,7 @@
 // Answers as OpenAI's API has them: one object, or chunks of a stream.
 #pragma once
 
+#include "apps/server/chat_answer.hpp"
 #include "apps/server/openai_request.hpp"
 #include "apps/server/text_places.hpp"
 #include "paceline/engine.hpp"
@@ -33,6 +34,7 @@ struct Choice {
   std::string tail;                  ///< Text that its end appends.
   TextPlaces places;                 ///< Places of the tokens whose logprobs come next.
   bool begun = false;                ///< Whether a chunk of it went out.
+  std::optional<ChatAnswer> chat;    ///< Takes the text apart, if it may have more than content.
 };
 
 class Reply {
@@ -57,6 +59,8 @@ private:
   void add_usage(boost::json::object& reply, const std::vector<Choice>& choices) const;
   std::string event(boost::json::object choice) const;
   std::string opening(Choice& choice) const;
+  std::string parts_event(const Choice& choice, boost::json::object parts,
+                          boost::json::value logprobs) const;
   boost::json::object chunk(const Choice& choice, std::string_view text,
                             boost::json::value logprobs, bool with_role) const;
   boost::json::value logprobs(Choice& choice, const std::vector<TokenLogprob>& tokens) const;

@@ -1,5 +1,7 @@
 #include "apps/server/prompts.hpp"
 
+#include "apps/server/tool_calling.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -49,7 +51,8 @@ asio::awaitable<ApiResult<EncodedPrompt>> finish(Service& service, const Replica
                                                  const Asked& asked, std::vector<TokenId> tokens,
                                                  const std::string* text) {
   const std::size_t most = most_of(service, replica, asked);
-  EncodedPrompt encoded{.tokens = std::move(tokens), .text = {}};
+  EncodedPrompt encoded;
+  encoded.tokens = std::move(tokens);
   if (asked.truncate_prompt)
     keep_last(encoded.tokens,
               *asked.truncate_prompt < 0 ? most : std::size_t(*asked.truncate_prompt));
@@ -115,35 +118,44 @@ encode_text(Service& service, const Replica& replica, const std::string& text,
   co_return tokens;
 }
 
-asio::awaitable<ApiResult<std::vector<TokenId>>>
-encode_chat(Service& service, const Replica& replica, const Asked& asked, std::size_t most) {
+asio::awaitable<ApiResult<EncodedPrompt>> encode_chat(Service& service, const Replica& replica,
+                                                      const Asked& asked, std::size_t most) {
+  const ChatStyle& style = replica.chat_style();
+  if (auto wrong = check_tools(style, asked))
+    co_return refuse(std::move(*wrong));
   const Engine& engine = replica.engine();
   ChatOptions how = asked.chat;
   how.add_special_tokens = asked.add_special;
+  std::vector<ChatMessage> messages;
   Result<std::string> text;
-  co_await service.aside(asked.bytes(), [&] { text = engine.render_chat(asked.messages, how); });
+  co_await service.aside(asked.bytes(), [&] {
+    messages = with_arguments(style.arguments, asked.messages);
+    text = engine.render_chat(messages, how);
+  });
   if (!text)
     co_return refuse(api_error(text.error()));
   const bool longer = co_await is_longer(service, engine, *text, {asked.add_special, true}, most);
   if (longer)
     co_return refuse(prompt_too_long(replica, 0, most, field_of(asked)));
   Result<std::vector<TokenId>> tokens;
-  co_await service.aside(text->size(), [&] { tokens = engine.chat_tokens(asked.messages, how); });
+  co_await service.aside(text->size(), [&] { tokens = engine.chat_tokens(messages, how); });
   if (!tokens)
     co_return refuse(api_error(tokens.error()));
-  co_return *std::move(tokens);
+  co_return EncodedPrompt{
+      .tokens = *std::move(tokens), .text = {}, .opens_reasoning = opens_reasoning(style, *text)};
 }
 
 asio::awaitable<ApiResult<std::vector<EncodedPrompt>>>
 encode(Service& service, const Replica& replica, const Asked& asked) {
   std::vector<EncodedPrompt> encoded;
   if (asked.api == Api::chat) {
-    auto tokens = co_await encode_chat(service, replica, asked, enough_of(service, replica, asked));
-    if (!tokens)
-      co_return refuse(std::move(tokens.error()));
-    auto one = co_await finish(service, replica, asked, std::move(*tokens), nullptr);
+    auto chat = co_await encode_chat(service, replica, asked, enough_of(service, replica, asked));
+    if (!chat)
+      co_return refuse(std::move(chat.error()));
+    auto one = co_await finish(service, replica, asked, std::move(chat->tokens), nullptr);
     if (!one)
       co_return refuse(std::move(one.error()));
+    one->opens_reasoning = chat->opens_reasoning;
     encoded.push_back(std::move(*one));
     co_return encoded;
   }

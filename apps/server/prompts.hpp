@@ -12,7 +12,8 @@ namespace paceline::apps::serve {
 
 struct EncodedPrompt {
   std::vector<TokenId> tokens;
-  std::string text; ///< Text that `echo` shows; completions only.
+  std::string text;             ///< Text that `echo` shows; completions only.
+  bool opens_reasoning = false; ///< It ends with what opens the model's reasoning.
 };
 
 /// replica: the engine that answers.
@@ -23,8 +24,9 @@ boost::asio::awaitable<ApiResult<std::vector<EncodedPrompt>>>
 encode(Service& service, const Replica& replica, const Asked& asked);
 
 /// Returns a conversation's ids, by the model's chat template; only the template may write special
-/// tokens. Fails if there are certainly more than `most` ids.
-boost::asio::awaitable<ApiResult<std::vector<TokenId>>>
+/// tokens. Fails if there are certainly more than `most` ids, or if the model cannot be shown the
+/// functions that it may call.
+boost::asio::awaitable<ApiResult<EncodedPrompt>>
 encode_chat(Service& service, const Replica& replica, const Asked& asked, std::size_t most);
 
 /// Returns the most tokens that a prompt may have: what the context leaves, or what the operator

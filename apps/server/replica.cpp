@@ -12,8 +12,10 @@ std::string capacity_of(const Engine& engine) {
                      requests, requests == 1 ? "" : "s", engine.target().max_model_len);
 }
 
-Replica::Replica(std::string model, int number, std::shared_ptr<Engine> engine)
-    : model_(std::move(model)), engine_(std::move(engine)), metrics_(model_, number) {
+Replica::Replica(std::string model, int number, std::shared_ptr<Engine> engine,
+                 const ParserNames& parsers)
+    : model_(std::move(model)), engine_(std::move(engine)),
+      chat_style_(style_of(*engine_, parsers)), metrics_(model_, number) {
   const ModelInfo target = engine_->target();
   vocabulary_ = target.vocabulary;
   max_model_len_ = target.max_model_len;

@@ -1,6 +1,7 @@
 // One engine that serves a model, and what requests need to know of it.
 #pragma once
 
+#include "apps/server/chat_style.hpp"
 #include "apps/server/metrics.hpp"
 #include "paceline/engine.hpp"
 
@@ -15,8 +16,10 @@ std::string capacity_of(const Engine& engine);
 /// One engine and its counts. Threads: the server's only; the engine itself is for all.
 class Replica {
 public:
-  /// model: the name in the metrics. number: the engine's number there.
-  Replica(std::string model, int number, std::shared_ptr<Engine> engine);
+  /// model: the name in the metrics. number: the engine's number there. parsers: what the operator
+  /// chose.
+  Replica(std::string model, int number, std::shared_ptr<Engine> engine,
+          const ParserNames& parsers = {});
 
   const std::string& model() const { return model_; }
   Engine& engine() const { return *engine_; }
@@ -25,6 +28,7 @@ public:
   int max_model_len() const { return max_model_len_; }
   /// Returns the settings that decide on bits: version, device, kernel, number format.
   const std::string& fingerprint() const { return fingerprint_; }
+  const ChatStyle& chat_style() const { return chat_style_; }
   ModelMetrics& metrics() { return metrics_; }
   const ModelMetrics& metrics() const { return metrics_; }
 
@@ -38,6 +42,7 @@ private:
   int vocabulary_;
   int max_model_len_;
   std::string fingerprint_;
+  ChatStyle chat_style_;
   ModelMetrics metrics_;
   bool well_ = true;
 };

@@ -37,8 +37,8 @@ bool is_default(std::string_view name, const json::value& value, const json::obj
 }
 
 constexpr std::array unsupported = std::to_array<std::string_view>(
-    {"best_of", "suffix", "tools", "tool_choice", "functions", "function_call", "modalities",
-     "audio", "prediction", "web_search_options", "reasoning_effort", "verbosity",
+    {"best_of", "suffix", "functions", "function_call", "modalities", "audio", "prediction",
+     "web_search_options", "reasoning_effort", "verbosity",
      // These fields are vLLM's.
      "use_beam_search", "length_penalty", "guided_decoding_backend", "guided_whitespace_pattern",
      "logits_processors", "prompt_embeds", "chat_template", "documents", "mm_processor_kwargs",
@@ -52,9 +52,9 @@ constexpr std::array unsupported = std::to_array<std::string_view>(
      "stop_regex", "lora_path", "custom_logit_processor", "think", "thinking", "extra_body"});
 
 /// Fields that ask for nothing that could be had or missed here.
-constexpr std::array ignored = std::to_array<std::string_view>(
-    {"metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
-     "prompt_cache_retention", "parallel_tool_calls", "request_id"});
+constexpr std::array ignored =
+    std::to_array<std::string_view>({"metadata", "store", "service_tier", "safety_identifier",
+                                     "prompt_cache_key", "prompt_cache_retention", "request_id"});
 
 /// Fields of this server that do the same as an unsupported one.
 constexpr std::pair<std::string_view, std::string_view> instead[] = {
@@ -86,6 +86,8 @@ constexpr Misplaced misplaced[] = {
     {Api::completions, "messages", "give prompt, or ask /v1/chat/completions"},
     {Api::completions, "max_completion_tokens", "give max_tokens"},
     {Api::completions, "top_logprobs", "give logprobs"},
+    {Api::completions, "tools", "leave it out, or ask /v1/chat/completions"},
+    {Api::completions, "tool_choice", "leave it out"},
     {Api::completions, "chat_template_kwargs", "leave it out"},
     {Api::completions, "add_generation_prompt", "leave it out"},
     {Api::completions, "continue_final_message", "leave it out"},
@@ -132,7 +134,7 @@ std::optional<ApiError> find_unsupported(Api api, const json::object& body) {
   }
   for (const auto& [in, name, mend] : misplaced)
     if (const auto* value = in == api ? body.if_contains(name) : nullptr;
-        value && !asks_for_nothing(*value))
+        value && !asks_for_nothing(*value) && !is_default(name, *value, body))
       return refusal(name, in == Api::chat ? "is none of a chat's fields" : "is for chats", mend);
   return std::nullopt;
 }

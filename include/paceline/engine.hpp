@@ -364,6 +364,8 @@ public:
                                            const ChatOptions& how = {}) const;
   /// Returns texts that end an answer if the chat format has no token for that; for Request::stop.
   std::vector<std::string> chat_stops() const;
+  /// Returns the source of the target's chat template.
+  const std::string& chat_template() const;
 
   ModelInfo target() const;                     ///< The target where it is now.
   std::optional<ModelInfo> draft_model() const; ///< None: no model drafts.

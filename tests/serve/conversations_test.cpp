@@ -88,7 +88,7 @@ TEST_CASE("a transcript with calls of tools is rendered, whatever values they ha
         "tool:r1;assistant:b;");
 }
 
-TEST_CASE("tools cannot be asked for, and what no model here reads is refused by name") {
+TEST_CASE("what no model here reads is refused by name") {
   const Templated model(thinking);
   const std::string one = R"("messages": [{"role": "user", "content": "q")";
   const std::pair<std::string, std::string> cases[] = {

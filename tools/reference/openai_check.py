@@ -8,6 +8,7 @@ Prints one line a check; the exit status says whether all passed.
 
 import asyncio
 import contextlib
+import json
 import os
 import re
 import subprocess
@@ -27,6 +28,19 @@ CHAT = [
     {"role": "system", "content": "You write Python."},
     {"role": "user", "content": "Sort a list."},
 ]
+
+# A model that was not trained to call anything calls where it must: its answer is held to the form.
+TEMPLATE = """{% for m in messages %}{{ m.role }}: {{ m.content }}
+{% for c in m.tool_calls %}<tool_call>
+{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}
+</tool_call>{% endfor %}{% endfor %}{{ tools | tojson if tools }}"""
+TOOLS = [
+    {"type": "function", "function": {"name": "weather", "strict": True, "parameters": {
+        "type": "object", "additionalProperties": False, "required": ["place", "days"],
+        "properties": {"place": {"enum": ["here", "there"]},
+                       "days": {"type": "integer", "minimum": 1, "maximum": 9}}}}},
+    {"type": "function", "function": {"name": "rest", "strict": True, "parameters": {
+        "type": "object", "additionalProperties": False, "required": [], "properties": {}}}}]
 
 checks = []
 
@@ -262,6 +276,60 @@ def many_at_once(_, address):
     assert len(set(texts)) == 1, "the same seed gave different texts"
 
 
+def check_call(call):
+    arguments = json.loads(call.function.arguments)
+    assert call.type == "function" and call.id
+    if call.function.name == "rest":
+        assert arguments == {}
+    else:
+        assert call.function.name == "weather"
+        assert arguments["place"] in ("here", "there") and 1 <= arguments["days"] <= 9
+
+
+def tools():
+    """Calls that must come are there, whole, streamed and by the client's own helper."""
+    with tempfile.NamedTemporaryFile("w", suffix=".jinja") as template:
+        template.write(TEMPLATE)
+        template.flush()
+        with server("--chat-template", template.name) as (address, _):
+            client = openai.OpenAI(base_url=address + "/v1", api_key=KEY, max_retries=0)
+            for seed in range(4):
+                ask = {"model": "demo", "messages": CHAT, "tools": TOOLS, "seed": seed,
+                       "temperature": 1, "max_tokens": 200, "parallel_tool_calls": False}
+                check_tools(client, {**ask, "tool_choice": "required"})
+            named = {"type": "function", "function": {"name": "rest"}}
+            call = client.chat.completions.create(
+                **{**ask, "tool_choice": named}).choices[0].message.tool_calls[0]
+            assert call.function.name == "rest"
+            history = CHAT + [
+                {"role": "assistant", "tool_calls": [call.model_dump()]},
+                {"role": "tool", "tool_call_id": call.id, "content": "done"}]
+            answer = client.chat.completions.create(
+                **{**ask, "messages": history, "tool_choice": "none", "max_tokens": 5})
+            assert answer.choices[0].message.content and not answer.choices[0].message.tool_calls
+
+
+def check_tools(client, ask):
+    whole = client.chat.completions.create(**ask).choices[0]
+    assert whole.finish_reason == "tool_calls" and whole.message.content is None
+    [call] = whole.message.tool_calls
+    check_call(call)
+    name, arguments, reason = None, "", None
+    for part in client.chat.completions.create(**ask, stream=True):
+        for piece in part.choices[0].delta.tool_calls or []:
+            assert piece.index == 0 and (name is None) == bool(piece.id)
+            name = name or piece.function.name
+            arguments += piece.function.arguments or ""
+        reason = part.choices[0].finish_reason or reason
+    assert (name, arguments, reason) == (call.function.name, call.function.arguments, "tool_calls")
+    with client.chat.completions.stream(**ask) as stream:
+        for _ in stream:
+            pass
+        final = stream.get_final_completion().choices[0].message.tool_calls[0]
+    assert final.function.arguments == arguments
+    assert final.function.parsed_arguments == json.loads(arguments)
+
+
 def overload():
     """A full server is retried by the client until there is room."""
     with server("--max-num-seqs", "1", "--max-waiting", "0") as (address, _):
@@ -306,8 +374,10 @@ def main():
         client = openai.OpenAI(base_url=address + "/v1", api_key=KEY, max_retries=0)
         for function in checks:
             failed += run(function, client, address)
-    failed += run(overload) + run(drain)
-    print(f"openai {openai.__version__}: {len(checks) + 2 - failed} of {len(checks) + 2} passed")
+    alone = (tools, overload, drain)
+    failed += sum(run(function) for function in alone)
+    total = len(checks) + len(alone)
+    print(f"openai {openai.__version__}: {total - failed} of {total} passed")
     sys.exit(failed > 0)
 
 

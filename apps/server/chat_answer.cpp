@@ -1,0 +1,105 @@
+#include "apps/server/chat_answer.hpp"
+
+#include <boost/json/array.hpp>
+#include <fmt/format.h>
+#include <functional>
+#include <utility>
+
+namespace paceline::apps::serve {
+namespace json = boost::json;
+namespace {
+
+using PieceKind = text::AnswerPiece::Kind;
+
+void add_text(json::object& to, std::string_view name, std::string_view text) {
+  json::value& value = to[name];
+  if (value.is_null())
+    value.emplace_string();
+  value.get_string().append(text);
+}
+
+/// Returns a call's id, other ones for other seeds.
+std::string id_of(const std::string& seed, std::size_t index, bool is_short) {
+  constexpr std::string_view digits = "0123456789abcdefghijklmnopqrstuvwxyz";
+  std::uint64_t number = std::hash<std::string>()(fmt::format("{} {}", seed, index));
+  if (!is_short)
+    return fmt::format("call_{:016x}", number);
+  std::string id;
+  for (; id.size() < 9; number /= digits.size())
+    id += digits[number % digits.size()];
+  return id;
+}
+
+} // namespace
+
+ChatAnswer::ChatAnswer(text::AnswerParser::Options how, std::string seed, bool short_ids)
+    : parser_(how), seed_(std::move(seed)), short_ids_(short_ids), callable_(how.tools != nullptr) {
+}
+
+void ChatAnswer::begin(std::string_view opening) {
+  begun_ = parser_.feed(opening);
+}
+
+json::object ChatAnswer::call_begin(std::string_view name) const {
+  return {{"index", calls_},
+          {"id", id_of(seed_, calls_, short_ids_)},
+          {"type", "function"},
+          {"function", {{"name", name}, {"arguments", ""}}}};
+}
+
+/// Puts pieces into a delta. A call is in it once, since clients add up what deltas have of each.
+json::object ChatAnswer::delta_of(std::vector<text::AnswerPiece> pieces) {
+  json::object delta;
+  json::array calls;
+  for (const text::AnswerPiece& piece : pieces)
+    switch (piece.kind) {
+    case PieceKind::content: add_text(delta, "content", piece.text); break;
+    case PieceKind::reasoning: add_text(delta, "reasoning_content", piece.text); break;
+    case PieceKind::call:
+      calls.push_back(call_begin(piece.text));
+      ++calls_;
+      break;
+    case PieceKind::arguments:
+      if (calls.empty()) // the call began in an earlier delta
+        calls.push_back(json::object{{"index", calls_ - 1}, {"function", {{"arguments", ""}}}});
+      add_text(calls.back().at("function").as_object(), "arguments", piece.text);
+      break;
+    case PieceKind::call_end: break;
+    }
+  if (!calls.empty())
+    delta["tool_calls"] = std::move(calls);
+  return delta;
+}
+
+json::object ChatAnswer::delta(std::string_view text) {
+  std::vector<text::AnswerPiece> pieces = std::exchange(begun_, {});
+  for (text::AnswerPiece& piece : parser_.feed(text))
+    append(pieces, std::move(piece));
+  return delta_of(std::move(pieces));
+}
+
+json::object ChatAnswer::last_delta() {
+  std::vector<text::AnswerPiece> pieces = std::exchange(begun_, {});
+  for (text::AnswerPiece& piece : parser_.finish())
+    append(pieces, std::move(piece));
+  return delta_of(std::move(pieces));
+}
+
+json::object ChatAnswer::message(std::string_view text) {
+  std::vector<text::AnswerPiece> pieces = std::exchange(begun_, {});
+  for (auto& more : {parser_.feed(text), parser_.finish()})
+    for (const text::AnswerPiece& piece : more)
+      append(pieces, piece);
+  json::object parts = delta_of(std::move(pieces));
+  json::object message{{"role", "assistant"}, {"content", ""}, {"refusal", nullptr}};
+  if (called())
+    message["content"] = nullptr;
+  for (auto& [name, value] : parts)
+    message[name] = std::move(value);
+  if (auto* calls = message.if_contains("tool_calls"))
+    for (json::value& call : calls->as_array())
+      call.as_object().erase("index");
+  return message;
+}
+
+} // namespace paceline::apps::serve
