@@ -180,7 +180,7 @@ TEST_CASE("the command line and files of options take a request's numbers") {
         const ParsedOptions parsed(given);
         CHECK((allowed ? parsed.error.empty() : says(parsed.error, words + wanted)));
         if (allowed && field.name() != "window") // A command's engine has that.
-          CHECK(*field.member.get(parsed.request) == double(float(value)));
+          CHECK(field.range.shown(*field.member.get(parsed.request)) == field.range.shown(value));
       }
     }
 }
