@@ -2,9 +2,9 @@
 // machines: Engine::open stands in nodes/engine.cpp.
 #pragma once
 
-#include "actors/admission.hpp"
 #include "actors/opening.hpp"
 #include "actors/system/runtime.hpp"
+#include "base/admission.hpp"
 #include "base/callbacks.hpp"
 #include "base/own_process.hpp"
 #include "base/stream.hpp"
@@ -64,7 +64,7 @@ private:
   std::shared_mutex closing_; ///< Held shared to submit, and exclusively to take the engine apart.
   std::shared_ptr<EngineCore> core_;
   std::shared_ptr<base::Callbacks> callbacks_;
-  std::optional<actors::Admission> admission_;
+  std::optional<base::Admission> admission_;
   std::atomic<std::uint64_t> requests_{0};
 };
 

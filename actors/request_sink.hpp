@@ -1,7 +1,7 @@
 // The output of a request, which gets an end whatever becomes of the engine.
 #pragma once
 
-#include "actors/admission.hpp"
+#include "base/admission.hpp"
 #include "base/event_sink.hpp"
 
 #include <memory>
@@ -15,7 +15,7 @@ namespace paceline::actors {
 /// given back before the end is delivered. Threads: one at a time.
 class RequestSink final : public base::EventSink {
 public:
-  explicit RequestSink(std::shared_ptr<base::EventSink> sink, Admission::Place place = {})
+  explicit RequestSink(std::shared_ptr<base::EventSink> sink, base::Admission::Place place = {})
       : sink_(std::move(sink)), place_(std::move(place)) {
     last_words_.reason = FinishReason::error;
     last_words_.error = Error{ErrorCode::unavailable, "the engine has ended",
@@ -42,7 +42,7 @@ public:
 
 private:
   std::shared_ptr<base::EventSink> sink_;
-  Admission::Place place_;
+  base::Admission::Place place_;
   Finished last_words_; ///< Made ahead, because memory may be lacking when it is delivered.
   bool ended_ = false;
 };

@@ -11,8 +11,9 @@
 
 namespace paceline::placement {
 
-/// The simulator's dispatcher, told what really happens, with a memory of what was asked for. Times
-/// are seconds of one clock, which the caller reads. It knows no actor. Threads: one at a time.
+/// The simulator's dispatcher, told what really happens, with a memory of what was asked for. It
+/// alone knows how long the groups' queues are; it orders them and bounds no number. Times are
+/// seconds of one clock, which the caller reads. It knows no actor. Threads: one at a time.
 ///
 /// A group's queue is as long as the plan expects of the requests sent there. When the oldest
 /// request of a group ends, what is behind it moves by as much as that one was early or late; a

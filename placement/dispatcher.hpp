@@ -20,8 +20,10 @@ struct Dispatch {
 
 /// Sends each request to the group with the shortest expected queue: the one that would be done
 /// with it first, by what was sent there before. Groups are pipelines, first come first served. A
-/// request that would be late is refused as it comes (Li et al. 2023, section 4.3). The dispatcher
-/// knows no clock and no actor. Threads: one at a time.
+/// request that would be late is refused as it comes (Li et al. 2023, section 4.3). It alone
+/// compares groups, and so knows that none is in time for the model's objective, which is the
+/// operator's; a request's own deadline is the engine's matter (scheduling/deadlines.hpp). The
+/// dispatcher knows no clock and no actor. Threads: one at a time.
 class Dispatcher {
 public:
   /// Copies what it needs.

@@ -1,4 +1,4 @@
-// Finds requests that cannot make their deadline.
+// Finds requests that cannot make their own deadline: only the scheduler knows what steps take.
 #pragma once
 
 #include "scheduling/config.hpp"

@@ -10,7 +10,8 @@
 
 namespace paceline::scheduling {
 
-/// One sequence at a time asks for its first pages, in QueueOrder, and none overtakes it while
+/// It alone knows which sequences have pages, so it alone decides who of those let in begins. One
+/// sequence at a time asks for its first pages, in QueueOrder, and none overtakes it while
 /// pages are short. When pages run out the last in order gives up its own, and is recomputed from
 /// its committed tokens. Pages are asked for ahead of need, so that no step waits for the cache
 /// manager.

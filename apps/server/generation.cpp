@@ -35,15 +35,18 @@ std::optional<ApiError> failure(const Finished& end) {
 /// Takes one HTTP request through an engine.
 class Generation {
 public:
-  Generation(Service& service, Replica& replica, Exchange& exchange, Asked asked)
+  Generation(Service& service, Service::Admission& admission, Replica& replica, Exchange& exchange,
+             Asked asked)
       : service_(service), replica_(replica), exchange_(exchange), asked_(std::move(asked)),
-        answers_(service.executor()), admission_(
-                                          service, [this] { answers_.cancel(); }, asked_.choices()),
+        answers_(service.executor()), admission_(admission),
         reply_(replica.engine(), asked_, head()), choices_(std::size_t(asked_.choices())),
         progress_(choices_.size()) {}
   Generation(const Generation&) = delete;
   Generation& operator=(const Generation&) = delete;
-  ~Generation() { exchange_.on_gone(nullptr); }
+  ~Generation() {
+    exchange_.on_gone(nullptr);
+    admission_.on_cancel(nullptr);
+  }
 
   asio::awaitable<void> run();
 
@@ -74,7 +77,7 @@ private:
   Exchange& exchange_;
   Asked asked_;
   Answers answers_;
-  Service::Admission admission_;
+  Service::Admission& admission_;
   Reply reply_;
   constraints::AnswerPlan plan_;
   std::string opening_; ///< The part of a chat's answer that is the prompt's end.
@@ -106,7 +109,8 @@ asio::awaitable<void> Generation::run() {
     co_return co_await exchange_.send(*wrong);
   if (const auto refused = submit(std::move(*prompts)))
     co_return co_await exchange_.send(*refused);
-  exchange_.on_gone([this] { answers_.cancel(); });
+  admission_.on_cancel([this] { answers_.cancel(); });
+  exchange_.on_gone([this] { admission_.cancel(); });
   if (asked_.stream)
     co_await stream();
   else
@@ -195,6 +199,7 @@ std::optional<ApiError> Generation::submit(std::vector<EncodedPrompt> prompts) {
     Request request = asked_.request;
     if (choice.chat && replica_.chat_style().needs_special())
       request.skip_special_tokens = false;
+    request.deadline = admission_.time_left();
     request.prompt_tokens = prompt.tokens;
     // A salt narrows the scopes that its requests draw on, of drafts too.
     request.draft_scope = exchange_.request().draft_scope + asked_.request.cache_salt;
@@ -424,24 +429,6 @@ asio::awaitable<ApiResult<Asked>> read(Service& service, Exchange& exchange, Api
   co_return std::move(asked);
 }
 
-/// Finds the engine that answers, perhaps after a while, during which the request counts as one
-/// under way.
-asio::awaitable<ApiResult<Fleet::Turn>> turn(Service& service, Exchange& exchange,
-                                             const Asked& asked) {
-  bool given_up = false;
-  const std::function<void()> give_up = [&] {
-    given_up = true;
-    service.fleet().wake();
-  };
-  const Service::Admission waiting(service, give_up, asked.choices());
-  exchange.on_gone(give_up);
-  const auto arrived = exchange.request().arrived;
-  auto found = co_await service.fleet().turn(asked.model, arrived, service.latest(arrived),
-                                             [&] { return given_up; });
-  exchange.on_gone(nullptr);
-  co_return found;
-}
-
 asio::awaitable<void> generate(Service& service, Exchange& exchange, Api api) {
   if (service.settings().log_prompts)
     exchange.remark("body", exchange.request().body);
@@ -452,18 +439,19 @@ asio::awaitable<void> generate(Service& service, Exchange& exchange, Api api) {
     co_return co_await exchange.send(*wrong);
   if (!exchange.memory().hold(asked->bytes()))
     co_return co_await exchange.send(no_request_memory());
-  if (const auto full = service.check_room(asked->choices()))
-    co_return co_await exchange.send(*full);
-  const auto found = co_await turn(service, exchange, *asked);
+  const auto admission = service.admit(asked->choices());
+  if (!admission)
+    co_return co_await exchange.send(admission.error());
+  exchange.on_gone([&] { (*admission)->cancel(); });
+  const auto found = co_await (*admission)->turn(asked->model, exchange.request().arrived);
+  exchange.on_gone(nullptr);
   if (!found)
     co_return co_await exchange.send(found.error());
-  if (const auto limit = service.settings().request_timeout; limit.count() > 0)
-    asked->request.deadline = limit;
   if (const Holder& holder = exchange.request().client; !holder.name.empty()) {
     asked->request.client = holder.name; // A key's holder counts, not `user`.
     asked->request.client_weight = holder.weight;
   }
-  Generation generation(service, found->replica(), exchange, std::move(*asked));
+  Generation generation(service, **admission, found->replica(), exchange, std::move(*asked));
   co_await generation.run();
 }
 

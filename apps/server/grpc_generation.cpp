@@ -100,35 +100,24 @@ grpc::Status no_such_key(Service& service) {
 asio::awaitable<void> GrpcGeneration::run() {
   if (!service_.keys().accept(call_->caller().authorization))
     co_return co_await call_->finish(no_such_key(service_));
-  auto turn = co_await enter();
+  const Service::Answering counted(service_, Protocol::grpc);
+  const auto admission = enter();
+  if (!admission)
+    co_return co_await call_->finish(refusal(service_, admission.error()));
+  call_->on_gone([&] { (*admission)->cancel(); });
+  const auto turn = co_await (*admission)->turn(model_, call_->caller().arrived);
+  call_->on_gone(nullptr);
   if (!turn)
-    co_return co_await call_->finish(refusal(service_, turn.error()));
-  const auto answered = co_await answer(turn->replica());
+    co_return co_await call_->finish(refusal(service_, error_of(turn.error())));
+  const auto answered = co_await answer(**admission, turn->replica());
   if (!answered)
     co_await call_->finish(refusal(service_, answered.error()));
 }
 
-/// Finds the engine that answers, perhaps after a while, during which the request counts as one
-/// under way.
-asio::awaitable<Result<Fleet::Turn>> GrpcGeneration::enter() {
+Result<std::unique_ptr<Service::Admission>> GrpcGeneration::enter() {
   if (service_.state() != Service::State::ready)
-    co_return tl::unexpected(not_now(service_.state()));
-  if (const auto full = service_.check_room(1))
-    co_return tl::unexpected(error_of(*full));
-  bool given_up = false;
-  const std::function<void()> give_up = [&] {
-    given_up = true;
-    service_.fleet().wake();
-  };
-  const Service::Admission waiting(service_, give_up, 1);
-  call_->on_gone(give_up);
-  const auto arrived = call_->caller().arrived;
-  auto turn = co_await service_.fleet().turn(model_, arrived, service_.latest(arrived),
-                                             [&] { return given_up; });
-  call_->on_gone(nullptr);
-  if (!turn)
-    co_return tl::unexpected(error_of(turn.error()));
-  co_return std::move(*turn);
+    return tl::unexpected(not_now(service_.state()));
+  return service_.admit(1).map_error(error_of);
 }
 
 /// Makes the prompt ids, and holds the memory that it takes.
@@ -157,15 +146,15 @@ asio::awaitable<Result<void>> GrpcGeneration::encode(const Replica& replica) {
 
 /// Adds the fields that the server sets. A salt narrows the scopes that a request draws on, of
 /// drafts too.
-Result<void> GrpcGeneration::prepare() {
+Result<void> GrpcGeneration::prepare(const Admission& admission) {
   const Settings& settings = service_.settings();
   const GrpcCaller& caller = call_->caller();
   if (request_.verify == VerifyRule::automatic)
     request_.verify = settings.defaults.verify;
   if (caller.time_left)
     request_.deadline = std::min(request_.deadline.value_or(*caller.time_left), *caller.time_left);
-  if (const auto limit = settings.request_timeout; limit.count() > 0)
-    request_.deadline = std::min(request_.deadline.value_or(limit), limit);
+  if (const auto left = admission.time_left())
+    request_.deadline = std::min(request_.deadline.value_or(*left), *left);
   const Holder holder = service_.keys().holder(caller.authorization);
   request_.draft_scope =
       service_.draft_scope(holder.name) + request_.draft_scope + request_.cache_salt;
@@ -177,10 +166,10 @@ Result<void> GrpcGeneration::prepare() {
   return check_bias(request_.sampling);
 }
 
-asio::awaitable<Result<void>> GrpcGeneration::answer(Replica& replica) {
+asio::awaitable<Result<void>> GrpcGeneration::answer(Admission& admission, Replica& replica) {
   auto ready = co_await encode(replica);
   if (ready)
-    ready = prepare();
+    ready = prepare(admission);
   if (ready && request_.constraint)
     ready = co_await service_.check_form(replica.engine(), *request_.constraint);
   if (!ready)
@@ -191,18 +180,17 @@ asio::awaitable<Result<void>> GrpcGeneration::answer(Replica& replica) {
     co_return tl::unexpected(opened.error());
   }
   service_.metrics().submitted("accepted");
-  co_await stream(replica, std::move(*opened));
+  co_await stream(admission, replica, std::move(*opened));
   co_return Result<void>();
 }
 
 /// Streams the answer. The first event tells the client that its request was accepted, or an
 /// earlier message if that event takes a while.
-asio::awaitable<void> GrpcGeneration::stream(Replica& replica, Stream opened) {
+asio::awaitable<void> GrpcGeneration::stream(Admission& admission, Replica& replica,
+                                             Stream opened) {
   AsyncStream events(service_.executor(), std::move(opened));
-  const Service::Answering counted(service_, Protocol::grpc);
-  const Service::Admission admission(
-      service_, [&] { events.cancel(); }, 1);
-  call_->on_gone([&] { events.cancel(); });
+  admission.on_cancel([&] { events.cancel(); });
+  call_->on_gone([&] { admission.cancel(); });
   const auto beat = std::make_shared<Beat>(service_.executor());
   events.on_end([beat] {
     beat->ended = true;
@@ -233,6 +221,7 @@ asio::awaitable<void> GrpcGeneration::stream(Replica& replica, Stream opened) {
     }
   }
   call_->on_gone(nullptr);
+  admission.on_cancel(nullptr);
 }
 
 /// Logs the end. A request that was cancelled without its client asking for that becomes an error.

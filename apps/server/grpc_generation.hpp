@@ -18,11 +18,12 @@ public:
   boost::asio::awaitable<void> run();
 
 private:
-  boost::asio::awaitable<Result<Fleet::Turn>> enter();
+  using Admission = Service::Admission;
+  Result<std::unique_ptr<Admission>> enter();
   boost::asio::awaitable<Result<void>> encode(const Replica& replica);
-  Result<void> prepare();
-  boost::asio::awaitable<Result<void>> answer(Replica& replica);
-  boost::asio::awaitable<void> stream(Replica& replica, Stream stream);
+  Result<void> prepare(const Admission& admission);
+  boost::asio::awaitable<Result<void>> answer(Admission& admission, Replica& replica);
+  boost::asio::awaitable<void> stream(Admission& admission, Replica& replica, Stream stream);
   void note(Finished& end) const;
 
   Service& service_;

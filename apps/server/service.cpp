@@ -10,14 +10,16 @@
 
 namespace paceline::apps::serve {
 namespace asio = boost::asio;
+using Clock = std::chrono::steady_clock;
 
 Service::Service(asio::any_io_executor executor, const Settings& settings, Keys keys, Keys admin)
     : executor_(std::move(executor)), settings_(settings), keys_(std::move(keys)),
       admin_keys_(std::move(admin)), log_(settings.log_level, settings.log_json),
       metrics_(settings.model_names.empty() ? "" : settings.model_names.front()),
       fleet_(executor_, log_, settings.fleet), started_(std::time(nullptr)),
-      memory_(settings.max_request_memory,
-              [this] { asio::post(aside_long_, [] { malloc_trim(0); }); }) {}
+      door_(settings.max_open), memory_(settings.max_request_memory, [this] {
+        asio::post(aside_long_, [] { malloc_trim(0); });
+      }) {}
 
 void Service::open() {
   if (state_ == State::loading)
@@ -34,8 +36,8 @@ void Service::drain(std::function<void()> idle) {
 }
 
 void Service::cancel_all() {
-  for (Admission* answers : running_)
-    answers->cancel_();
+  for (Admission* request : running_)
+    request->cancel();
 }
 
 Service::Answering::Answering(Service& service, Protocol protocol)
@@ -51,38 +53,59 @@ Service::Answering::~Answering() {
     std::exchange(service_->idle_, nullptr)();
 }
 
-Service::Admission::Admission(Service& service, std::function<void()> cancel, int count)
-    : service_(&service), cancel_(std::move(cancel)), count_(count) {
-  service.open_ += count;
+Service::Admission::Admission(Service& service, base::Admission::Place place)
+    : service_(&service), place_(std::move(place)), latest_(Clock::time_point::max()) {
+  if (const auto limit = service.settings_.request_timeout; limit.count() > 0)
+    latest_ = Clock::now() + limit;
   service.running_.insert(this);
 }
 
 Service::Admission::~Admission() {
-  service_->open_ -= count_;
   service_->running_.erase(this);
 }
 
-std::optional<ApiError> Service::check_room(int count) const {
-  if (open_ + count <= settings_.max_open)
-    return std::nullopt;
-  return ApiError{.status = 429,
-                  .message = fmt::format("{} answers are under way or waiting, and {} is the most: "
-                                         "try again later",
-                                         open_, settings_.max_open),
-                  .code = "overloaded",
-                  .retry_after_seconds = 1};
+asio::awaitable<ApiResult<Fleet::Turn>> Service::Admission::turn(std::string model,
+                                                                 Clock::time_point arrived) {
+  on_cancel([this] { service_->fleet_.wake(); });
+  auto found = co_await service_->fleet_.turn(std::move(model), arrived, latest_,
+                                              [this] { return cancelled_; });
+  action_ = nullptr;
+  co_return found;
 }
 
-std::chrono::steady_clock::time_point
-Service::latest(std::chrono::steady_clock::time_point arrived) const {
-  const auto limit = settings_.request_timeout;
-  return limit.count() > 0 ? arrived + limit : std::chrono::steady_clock::time_point::max();
+void Service::Admission::cancel() {
+  cancelled_ = true;
+  if (action_)
+    action_();
+}
+
+void Service::Admission::on_cancel(std::function<void()> action) {
+  action_ = std::move(action);
+  if (cancelled_ && action_)
+    action_();
+}
+
+std::optional<std::chrono::milliseconds> Service::Admission::time_left() const {
+  if (latest_ == Clock::time_point::max())
+    return std::nullopt;
+  return std::chrono::duration_cast<std::chrono::milliseconds>(latest_ - Clock::now());
+}
+
+ApiResult<std::unique_ptr<Service::Admission>> Service::admit(int count) {
+  if (auto place = door_.enter(count))
+    return std::make_unique<Admission>(*this, std::move(*place));
+  return refuse({.status = 429,
+                 .message = fmt::format("{} answers are under way or waiting, and {} is the most: "
+                                        "try again later",
+                                        door_.taken(), door_.most()),
+                 .code = "overloaded",
+                 .retry_after_seconds = 1});
 }
 
 std::chrono::steady_clock::time_point
 Service::next_write(std::chrono::steady_clock::time_point last) const {
   const std::chrono::nanoseconds beat =
-      std::clamp(limits::write_beat * open_ / limits::busy_answers, limits::write_beat,
+      std::clamp(limits::write_beat * door_.taken() / limits::busy_answers, limits::write_beat,
                  limits::write_beat_max);
   return last + beat - last.time_since_epoch() % beat;
 }

@@ -9,12 +9,15 @@
 #include "apps/server/metrics.hpp"
 #include "apps/server/request_memory.hpp"
 #include "apps/server/settings.hpp"
+#include "base/admission.hpp"
 #include "paceline/engine.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -68,26 +71,36 @@ public:
   /// Cancels all answers that still run.
   void cancel_all();
 
-  /// A number of answers under way, counted while this object lives.
+  /// A request that was let in, which counts with all of its answers while this object lives:
+  /// first until an engine is found, then until the last answer has ended.
   class Admission {
   public:
-    /// cancel: tells the answers to end.
-    Admission(Service& service, std::function<void()> cancel, int count);
+    Admission(Service& service, base::Admission::Place place);
     Admission(const Admission&) = delete;
     Admission& operator=(const Admission&) = delete;
     ~Admission();
 
-  private:
-    friend class Service;
-    Service* service_;
-    std::function<void()> cancel_;
-    int count_;
-  };
-  /// Returns when the time that the server allows for an answer is over.
-  std::chrono::steady_clock::time_point latest(std::chrono::steady_clock::time_point arrived) const;
+    /// Finds the engine that answers, perhaps after a while.
+    boost::asio::awaitable<ApiResult<Fleet::Turn>>
+    turn(std::string model, std::chrono::steady_clock::time_point arrived);
+    /// Tells the request to end.
+    void cancel();
+    /// action: ends the answers; called at once where the request was cancelled before.
+    void on_cancel(std::function<void()> action);
+    /// Returns what is left of the time that the server allows for an answer, waiting included;
+    /// none: it sets no limit.
+    std::optional<std::chrono::milliseconds> time_left() const;
 
-  /// Returns why that many more answers are not possible now; none if they are.
-  std::optional<ApiError> check_room(int count) const;
+  private:
+    Service* service_;
+    base::Admission::Place place_;
+    std::chrono::steady_clock::time_point latest_;
+    std::function<void()> action_;
+    bool cancelled_ = false;
+  };
+  /// Lets a request with that many answers in, or says why there is no room for it. The door of
+  /// all protocols: it alone knows the requests that no engine has yet.
+  ApiResult<std::unique_ptr<Admission>> admit(int count);
 
   /// Returns when a stream that wrote last at this time may write again: the next beat of a clock
   /// that all streams share, so that one wake-up of the server, and of a client with many, serves
@@ -130,9 +143,9 @@ private:
   Fleet fleet_;
   std::int64_t started_;
   State state_ = State::loading;
-  int open_ = 0;      ///< Answers under way.
-  int answering_ = 0; ///< Requests that are being answered.
-  int over_grpc_ = 0; ///< Requests that are being answered and came by gRPC.
+  base::Admission door_; ///< Counts answers, of requests that have no engine yet, too.
+  int answering_ = 0;    ///< Requests that are being answered.
+  int over_grpc_ = 0;    ///< Requests that are being answered and came by gRPC.
   std::set<Admission*> running_;
   std::function<void()> idle_;
   std::function<void()> changed_ = [] {};

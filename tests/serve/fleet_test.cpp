@@ -1,5 +1,6 @@
 // Several models in one server: who answers, what is refused, and models that come and go while
 // requests run.
+#include "tests/serve/grpc_client.hpp"
 #include "tests/serve/live_fleet.hpp"
 
 #include <doctest/doctest.h>
@@ -346,6 +347,29 @@ TEST_CASE("a drain lets requests finish, those that wait for a model, too") {
   fleet.release();
   check_ends(*running);
   CHECK(waiting.get().status == 200);
+  fleet.join();
+}
+
+TEST_CASE("a drain lets requests by gRPC finish that wait for a model") {
+  Settings settings;
+  settings.drain_timeout = 1h;
+  settings.grpc_port = 0;
+  settings.max_open = 1;
+  LiveFleet fleet(fleet_plan(2, 1, {{0}, {1}}), settings);
+  const std::string gone = begin_exchange(fleet);
+  const GrpcClient client(fleet.grpc_port());
+  Request three;
+  three.prompt_tokens = {1, 2};
+  three.max_tokens = 3;
+  auto waiting = std::async(std::launch::async, [&] { return client.generate(three, gone); });
+  while (fleet.metric("paceline_grpc_requests_running ") < 1)
+    std::this_thread::yield();
+  CHECK(code_of(complete(fleet, gone)) == "overloaded"); // whichever protocol has the place
+  fleet.drain();
+  fleet.release();
+  const auto answered = waiting.get();
+  CHECK(answered.status.ok());
+  CHECK(answered.tokens.size() == 3);
   fleet.join();
 }
 

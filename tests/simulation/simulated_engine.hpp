@@ -1,10 +1,10 @@
 // A whole engine on a virtual clock, and on devices on which things go wrong.
 #pragma once
 
-#include "actors/admission.hpp"
 #include "actors/supervisor.hpp"
 #include "actors/system/timekeeper.hpp"
 #include "actors/system/virtual_time.hpp"
+#include "base/admission.hpp"
 #include "nodes/remote_draft.hpp"
 #include "nodes/remote_stage.hpp"
 #include "tests/simulation/faulty_device.hpp"
@@ -103,7 +103,7 @@ private:
   std::shared_ptr<base::Telemetry> telemetry_ = std::make_shared<base::Telemetry>();
   std::shared_ptr<const text::Tokenizer> tokenizer_;
   Pools pools_;
-  actors::Admission admission_;
+  base::Admission admission_;
   messages::SupervisorActor supervisor_;
   messages::FacadeActor facade_;
 };
