@@ -45,7 +45,6 @@ std::string quoted(const std::string& text) {
 
 /// Returns whether anything may come first; the end of the text counts. It has as much time as a
 /// mask.
-/// as a mask.
 bool has_text(const xgrammar::CompiledGrammar& form) {
   const Budget budget(limits::mask_seconds_max);
   const auto words = std::size_t(xgrammar::GetBitmaskSize(form.GetTokenizerInfo().GetVocabSize()));

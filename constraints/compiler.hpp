@@ -32,7 +32,6 @@ public:
   /// form that is kept. Errors: invalid_argument for a form that is malformed, crosses a bound of
   /// limits.hpp, or that no text can have; unsupported, by name, for a part that nothing here can
   /// hold an answer to.
-  /// an answer to.
   Result<std::shared_ptr<const sampling::Constraint>> compile(const Constraint& form);
 
 private:
