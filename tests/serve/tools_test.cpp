@@ -277,6 +277,11 @@ TEST_CASE("a transcript's calls have arguments as the template wants them") {
                             "c.function.arguments | tojson }}{% endfor %}{% endfor %}");
   CHECK(either.rendered(text) == R"({"color":  "red"})");
   CHECK(either.rendered(object) == R"({"color": "red"})");
+  json::object said = text; // to a template that takes no null
+  said.at("messages").at(1).as_object()["content"] = "";
+  const Model texts_only("{% for m in messages %}{{ m.content + '|' }}{% for c in m.tool_calls %}"
+                         "{{ c.function.arguments | tojson }}{% endfor %}{% endfor %}");
+  CHECK(texts_only.rendered(said) == R"(q||{"color": "red"}done|)");
 }
 
 TEST_CASE("tools that cannot be had are refused by name, before anything runs") {
