@@ -21,7 +21,7 @@ Result<std::string> rendered(const Engine& engine, const std::string& arguments)
                             arguments + "}}]";
   return engine.render_chat(
       {{"user", "q", {}},
-       {"assistant", "", {{"content", "null"}, {"tool_calls", calls}}},
+       {"assistant", "", {{"tool_calls", calls}}}, // some templates take no null for content
        {"tool", "r", {{"tool_call_id", "\"abcdefghi\""}, {"name", "\"f\""}}}});
 }
 
