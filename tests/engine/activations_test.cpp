@@ -43,7 +43,7 @@ TEST_CASE("with activations of int8: the same tokens in every mode, chunk, page,
       options.prefill_chunk = mode == SpeculationMode::sync ? 5 : 512;
       options.page_tokens = mode == SpeculationMode::sync ? 2 : 16;
       if (mode == SpeculationMode::overlap)
-        options.devices = {"cpu:0", "cpu:0"};
+        options.devices = {"cpu:0", "cpu:1"};
       SpeculationStats stats;
       CHECK(answers_of(options, both_requests(), &stats) == expected);
       accepted += stats.accepted;
