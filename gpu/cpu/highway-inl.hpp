@@ -40,7 +40,8 @@ void linear_codes(Tensor out, const float* staged, const PackedWeight& w, int fi
                   bool add, Scratch& scratch);
 /// Computes the sums of a row's parts, of `part` inputs each. sums: [parts_of_row]
 void sum_parts(const float* row, int part, int parts_of_row, float* sums);
-/// Implements linear_int8, with the same bits if the processor fuses multiplications with additions.
+/// Implements linear_int8, with the same bits if the processor fuses multiplications with
+/// additions.
 void linear_int8_rows(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
                       int last, bool add);
 DecodeBlocks decode_blocks; // See highway.hpp.
