@@ -104,7 +104,7 @@ TEST_CASE("bad usage is one line that says how to mend it, with status 2") {
 TEST_CASE("errors of usage are in the program's own words") {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
       {{"generate", "x", "--top-k"},
-       "--top-k lacks a value: give K, or see paceline generate --help"},
+       "--top-k lacks a value: give N, or see paceline generate --help"},
       {{"generate", "x", "--logprobs", "3"},
        "--logprobs goes with --json only: give both, or see paceline generate --help"},
       {{"generate", "x", "-f", "y"},
