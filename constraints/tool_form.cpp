@@ -6,6 +6,7 @@
 #include <boost/json/array.hpp>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
+#include <set>
 #include <utility>
 
 namespace paceline::constraints {
@@ -63,19 +64,27 @@ json::object schema_of(const ToolFunction& function) {
 
 // ---- calls ----
 
+/// Returns the schemas of a function's parameters, by name.
+const json::object* parameters_of(const json::object& schema) {
+  const auto* properties = schema.if_contains("properties");
+  return properties ? properties->if_object() : nullptr;
+}
+
+std::set<std::string_view> required_of(const json::object& schema) {
+  std::set<std::string_view> names;
+  const auto* required = schema.if_contains("required");
+  if (const auto* list = required ? required->if_array() : nullptr)
+    for (const json::value& name : *list)
+      if (name.is_string())
+        names.insert(name.get_string());
+  return names;
+}
+
 /// f(a=1, b="x"), whose arguments stand in the schema's order, required ones first.
 json::object python_call(const ToolFunction& function) {
   const json::object schema = schema_of(function);
-  const auto* properties = schema.if_contains("properties");
-  const auto* described = properties ? properties->if_object() : nullptr;
-  const auto* required = schema.if_contains("required");
-  const auto is_required = [&](std::string_view name) {
-    const auto* names = required ? required->if_array() : nullptr;
-    for (std::size_t i = 0; names && i < names->size(); ++i)
-      if (names->at(i) == json::value(name))
-        return true;
-    return false;
-  };
+  const json::object* described = parameters_of(schema);
+  const auto required = required_of(schema);
   const auto argument = [&](const json::object::value_type& property) {
     json::value value = property.value();
     for (const char* shared : {"$defs", "definitions"})
@@ -87,7 +96,7 @@ json::object python_call(const ToolFunction& function) {
   json::array optional_ones;
   for (std::size_t i = 0; described && i < described->size(); ++i) {
     const auto& property = described->begin()[i];
-    if (!is_required(property.key())) {
+    if (!required.contains(property.key())) {
       optional_ones.push_back(argument(property));
       continue;
     }
@@ -95,8 +104,8 @@ json::object python_call(const ToolFunction& function) {
       required_ones.push_back(literal(", "));
     required_ones.push_back(argument(property));
   }
-  // Behind the first of them each has a comma before it. Which is first is open if none is
-  // required.
+  // An optional argument has a comma before it, unless it is the first of all; any of them may be
+  // that where none is required.
   json::array ways;
   for (std::size_t i = 0; i < optional_ones.size(); ++i) {
     json::array way;
@@ -112,6 +121,27 @@ json::object python_call(const ToolFunction& function) {
     required_ones.push_back(optional(either(std::move(ways))));
   required_ones.push_back(literal(")"));
   return sequence(std::move(required_ones));
+}
+
+/// Returns the bytes of schemas in a call's form: an optional argument stands in it once for each
+/// that may come first, and each time with all definitions.
+std::size_t python_call_bytes(const ToolFunction& function) {
+  const json::object schema = schema_of(function);
+  const json::object* described = parameters_of(schema);
+  const auto required = required_of(schema);
+  std::size_t definitions = 0;
+  for (const char* shared : {"$defs", "definitions"})
+    if (const auto* some = schema.if_contains(shared))
+      definitions += json::serialize(*some).size();
+  std::size_t bytes = 0;
+  std::size_t firsts = 0; // optional arguments so far
+  for (std::size_t i = 0; described && i < described->size(); ++i) {
+    const auto& property = described->begin()[i];
+    firsts += !required.contains(property.key());
+    bytes += (property.key().size() + json::serialize(property.value()).size() + definitions) *
+             (required.empty() ? firsts : 1);
+  }
+  return bytes;
 }
 
 /// Returns one call, with its marks unless calls stand in a list.
@@ -214,6 +244,23 @@ std::optional<json::object> answer(const AnswerPlan& plan) {
   return form;
 }
 
+/// Checks that calls whose form is longer than their schemas have one that may be.
+Result<void> check_size(const AnswerPlan& plan) {
+  using Calls = AnswerPlan::Calls;
+  const bool has_calls =
+      plan.calls == Calls::required || (plan.calls == Calls::allowed && plan.form);
+  if (!has_calls || plan.tools->body != Body::python)
+    return {};
+  std::size_t bytes = 0;
+  for (const ToolFunction& function : plan.functions)
+    bytes += python_call_bytes(function);
+  if (bytes <= limits::form_bytes_max)
+    return {};
+  return fail(ErrorCode::invalid_argument,
+              "the functions have more parameters than a form of calls in Python has room for",
+              "give fewer functions, or make parameters required");
+}
+
 /// Puts the model's reasoning before an answer. Where any text may come, reasoning may stay open.
 json::object behind_reasoning(const AnswerPlan& plan, json::object answer, bool any_text_fits) {
   if (!plan.reasoning || plan.opened)
@@ -233,7 +280,9 @@ bool holds_opened_calls(const ToolFormat& format) {
   return !format.opening.empty() && !format.bare && !format.in_list && !format.closing.empty();
 }
 
-std::optional<Constraint> form_of(const AnswerPlan& plan) {
+Result<std::optional<Constraint>> form_of(const AnswerPlan& plan) {
+  if (const auto fits = check_size(plan); !fits)
+    return tl::unexpected(fits.error());
   if (plan.free || (plan.calls == AnswerPlan::Calls::none && !plan.reasoning))
     return plan.form;
   auto held = answer(plan);

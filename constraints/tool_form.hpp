@@ -2,6 +2,7 @@
 // calls, behind the model's reasoning.
 #pragma once
 
+#include "paceline/error.hpp"
 #include "paceline/request.hpp"
 #include "text/tool_format.hpp"
 
@@ -28,8 +29,9 @@ struct AnswerPlan {
 };
 
 /// Returns the form, as a structural tag. None: any text is such an answer. Where calls are only
-/// allowed, a text is held to nothing before it opens a call.
-std::optional<Constraint> form_of(const AnswerPlan& plan);
+/// allowed, a text is held to nothing before it opens a call. Errors: invalid_argument for
+/// functions whose form would cross limits::form_bytes_max by far; it is not made then.
+Result<std::optional<Constraint>> form_of(const AnswerPlan& plan);
 
 /// Whether form_of holds calls of this format to their schemas once they are opened.
 bool holds_opened_calls(const text::ToolFormat& format);

@@ -248,7 +248,7 @@ private:
     info.weights = formats_of(weights.blocks);
     info.head_weights = weights.head ? to_string(weights.head->format()) : "";
     info.activations = rounds_to_int8(weights) ? to_string(Activations::int8) : "";
-    if (options_.int8_rows && info.activations.empty())
+    if (options_.int8_rows && info.layers > 0 && info.activations.empty())
       options_.log.write(LogLevel::info,
                          fmt::format("{}: its weights are {}, whose products round nothing to "
                                      "int8",

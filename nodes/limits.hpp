@@ -62,7 +62,7 @@ inline constexpr int node_guesses_every = 16;
 /// may be under way; a peer that sends more is cut off.
 inline constexpr std::size_t model_part_bytes = 256u << 10;
 inline constexpr int model_parts_in_flight = 8;
-/// Who announces more files of a model, or more bytes of a file, is cut off.
+/// A peer that announces more files of a model, or more bytes of a file, is cut off.
 inline constexpr std::size_t model_files_max = 1024 + 3;
 inline constexpr std::uint64_t model_file_bytes_max = std::uint64_t(1) << 44;
 /// So much is left free on a node's disk; a model that leaves less is refused.

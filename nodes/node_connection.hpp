@@ -56,9 +56,9 @@ private:
 /// one that refuses or says what cannot be. It reads the node's clock if a trace is kept. The actor
 /// dies with an actor that it is linked to, but not with the connection. Threads: the actor's.
 ///
-/// Whom to ask next, and when, is the actor's: a draft ends at once, so that the supervisor starts
-/// the next one after its growing pause, and a stage that is not there yet dials itself, because
-/// the passes that wait with it would end with it.
+/// The actor decides which node it asks next, and when: a draft ends at once, so that the
+/// supervisor starts the next one after its growing pause, and a stage that is not there yet dials
+/// itself, because the passes that wait with it would end with it.
 class NodeConnection {
 public:
   using GiveUp = std::function<void(const std::string& why)>;

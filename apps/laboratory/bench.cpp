@@ -63,6 +63,7 @@ Result<std::optional<Session>> open_not_quantized(EngineOptions options) {
   if (!options.weights && !options.head_weights)
     return std::nullopt;
   options.weights = options.head_weights = options.draft_weights = std::nullopt;
+  options.activations = Activations::bf16;
   options.drafters.clear();
   options.speculation = SpeculationMode::off;
   options.trace_file.clear();

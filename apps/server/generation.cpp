@@ -53,7 +53,8 @@ public:
 private:
   ReplyHead head() const;
   std::optional<ApiError> keep_out_bad_words();
-  void plan_answer(EncodedPrompt& prompt);
+  std::optional<ApiError> plan_answer(EncodedPrompt& prompt);
+  ApiError no_form(const Error& why) const;
   asio::awaitable<std::optional<ApiError>> check_form();
   bool hold(const std::vector<EncodedPrompt>& prompts);
   std::optional<ApiError> submit(std::vector<EncodedPrompt> prompts);
@@ -102,7 +103,8 @@ asio::awaitable<void> Generation::run() {
   if (!prompts)
     co_return co_await exchange_.send(prompts.error());
   if (asked_.api == Api::chat)
-    plan_answer(prompts->front());
+    if (const auto wrong = plan_answer(prompts->front()))
+      co_return co_await exchange_.send(*wrong);
   if (!hold(*prompts))
     co_return co_await exchange_.send(no_request_memory());
   if (const auto wrong = co_await check_form())
@@ -142,13 +144,27 @@ std::optional<ApiError> Generation::keep_out_bad_words() {
 
 /// Finds the form of a chat's answer, which may have reasoning and calls. The opening of a call
 /// that must come may become the prompt's end.
-void Generation::plan_answer(EncodedPrompt& prompt) {
+std::optional<ApiError> Generation::plan_answer(EncodedPrompt& prompt) {
   const ChatStyle& style = replica_.chat_style();
   plan_ = plan_of(style, asked_, prompt.opens_reasoning);
-  asked_.request.constraint = constraints::form_of(plan_);
+  auto form = constraints::form_of(plan_);
+  if (!form && plan_.calls == constraints::AnswerPlan::Calls::allowed) {
+    constraints::loosen(plan_.functions, true);
+    form = constraints::form_of(plan_);
+  }
+  if (!form)
+    return no_form(form.error());
+  asked_.request.constraint = std::move(*form);
   opening_ = forced_opening(style, asked_);
   const auto tokens = replica_.engine().tokenize(opening_, false, true);
   prompt.tokens.insert(prompt.tokens.end(), tokens.begin(), tokens.end());
+  return std::nullopt;
+}
+
+ApiError Generation::no_form(const Error& why) const {
+  ApiError error = api_error(why);
+  error.param = asked_.form_field.empty() ? "tools" : asked_.form_field;
+  return error;
 }
 
 /// Checks that the answer can be held to its form. Where calls are the model's choice, schemas that
@@ -160,14 +176,12 @@ asio::awaitable<std::optional<ApiError>> Generation::check_form() {
   auto fits = co_await service_.check_form(replica_.engine(), *form);
   if (!fits && plan_.calls == constraints::AnswerPlan::Calls::allowed) {
     constraints::loosen(plan_.functions, true);
-    form = constraints::form_of(plan_);
+    form = constraints::form_of(plan_).value(); // no longer than the one before
     fits = co_await service_.check_form(replica_.engine(), *form);
   }
   if (fits)
     co_return std::nullopt;
-  ApiError error = api_error(fits.error());
-  error.param = asked_.form_field.empty() ? "tools" : asked_.form_field;
-  co_return error;
+  co_return no_form(fits.error());
 }
 
 /// Counts the memory of the ids, which each choice has for itself, and frees what was parsed.

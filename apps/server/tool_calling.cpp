@@ -88,7 +88,7 @@ constraints::AnswerPlan plan_of(const ChatStyle& style, const Asked& asked, bool
   plan.in_reasoning = in_reasoning && !(style.special_reasoning && held);
   if (plan.calls == Calls::allowed)
     constraints::loosen(plan.functions, false);
-  // Where nothing is asked for, a form would only be in the way of how the client ends the answer.
+  // A form that nobody asked for would only be in the way of how the client ends the answer.
   const bool ends_anyhow = asked.request.ignore_eos || !asked.request.stop_token_ids.empty();
   plan.free = ends_anyhow && plan.calls != Calls::required && !plan.form;
   return plan;

@@ -44,14 +44,6 @@ PACELINE_TARGET_BEGIN(PACELINE_AVX512_TABLES_TARGET)
 namespace paceline::gpu::cpu {
 namespace {
 
-ALWAYS_INLINE __m512 halves(const std::byte* from) {
-  return _mm512_cvtph_ps(_mm256_load_si256(reinterpret_cast<const __m256i*>(from)));
-}
-ALWAYS_INLINE __m512 bytes(const std::byte* from) {
-  return _mm512_cvtepi32_ps(
-      _mm512_cvtepi8_epi32(_mm_load_si128(reinterpret_cast<const __m128i*>(from))));
-}
-
 /// The sum of a part's products as vdpbf16ps computes it, pair by pair.
 struct PairSum {
   static constexpr int most_rows = 8; ///< Most rows whose sums are in registers together.
@@ -155,16 +147,6 @@ __attribute__((noinline)) void block(const Product& p, const std::byte* in, std:
   repeat<Tiles>([&](auto t) INLINED {
     repeat<Rows>([&](auto r) INLINED { finish(p.out, p.w, p.add, sum[r][t], row + r, tile + t); });
   });
-}
-
-/// Calls f(a constant with this value), where value is from 1 to most.
-template <int most, class F>
-ALWAYS_INLINE void with_constant(int value, const F& f) {
-  if constexpr (most > 1) {
-    if (value < most)
-      return with_constant<most - 1>(value, f);
-  }
-  f(std::integral_constant<int, most>());
 }
 
 /// Tiles that are decoded together for many rows.

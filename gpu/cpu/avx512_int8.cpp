@@ -98,13 +98,6 @@ private:
   __m512i table_;
 };
 
-ALWAYS_INLINE __m512 halves(const std::byte* from) {
-  return _mm512_cvtph_ps(_mm256_load_si256(reinterpret_cast<const __m256i*>(from)));
-}
-ALWAYS_INLINE __m512 bytes(const std::byte* from) {
-  return _mm512_cvtepi32_ps(
-      _mm512_cvtepi8_epi32(_mm_load_si128(reinterpret_cast<const __m128i*>(from))));
-}
 ALWAYS_INLINE float number(const std::byte* from) {
   return *reinterpret_cast<const float*>(from);
 }
@@ -221,16 +214,6 @@ __attribute__((noinline)) void block(const Product& p, int row, int tile, const 
   repeat<Tiles>([&](auto t) INLINED {
     repeat<Rows>([&](auto r) INLINED { finish(p.out, p.w, p.add, sum[r][t], row + r, tile + t); });
   });
-}
-
-/// Calls f(a constant with this value), where value is from 1 to most.
-template <int most, class F>
-ALWAYS_INLINE void with_constant(int value, const F& f) {
-  if constexpr (most > 1) {
-    if (value < most)
-      return with_constant<most - 1>(value, f);
-  }
-  f(std::integral_constant<int, most>());
 }
 
 constexpr int most_rows = 8; ///< Most rows whose sums are in registers together.

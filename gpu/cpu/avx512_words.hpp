@@ -43,6 +43,25 @@ ALWAYS_INLINE void repeat(const F& f) {
   (std::make_integer_sequence<int, N>());
 }
 
+/// Calls f(a constant with this value), where value is from 1 to most.
+template <int most, class F>
+ALWAYS_INLINE void with_constant(int value, const F& f) {
+  if constexpr (most > 1) {
+    if (value < most)
+      return with_constant<most - 1>(value, f);
+  }
+  f(std::integral_constant<int, most>());
+}
+
+/// Load the numbers of 16 outputs as floats.
+ALWAYS_INLINE __m512 halves(const std::byte* from) {
+  return _mm512_cvtph_ps(_mm256_load_si256(reinterpret_cast<const __m256i*>(from)));
+}
+ALWAYS_INLINE __m512 bytes(const std::byte* from) {
+  return _mm512_cvtepi32_ps(
+      _mm512_cvtepi8_epi32(_mm_load_si128(reinterpret_cast<const __m128i*>(from))));
+}
+
 template <int count>
 ALWAYS_INLINE __m512i shifted_right(__m512i of_16_bits) {
   if constexpr (count < 0)

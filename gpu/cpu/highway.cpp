@@ -77,7 +77,7 @@ public:
   std::size_t staged_bytes(int rows, const PackedWeight& w) const override {
     if (w.integers())
       return int8_staged_bytes(rows, w);
-    const int sums = has_scaled_codes(w.format()) && w.codes().least ? w.parts() : 0;
+    const int sums = w.has_least() ? w.parts() : 0;
     return std::size_t(rows) * std::size_t(w.padded_inputs() + sums) * sizeof(float);
   }
 
@@ -93,7 +93,7 @@ public:
         const V16 x = load_n(in.row(r) + i, std::clamp(in.cols - i, 0, 16));
         store_n(round ? round_bf16(x) : x, to + i, padded - i);
       }
-      if (has_scaled_codes(w.format()) && w.codes().least)
+      if (w.has_least())
         sum_parts(to, w.codes().part, w.parts(),
                   reinterpret_cast<float*>(staged) + in.rows * std::ptrdiff_t(padded) +
                       r * std::ptrdiff_t(w.parts()));

@@ -33,10 +33,10 @@ private:
 };
 
 Result<void> check(const std::string& name, int context, const LoadOptions& options) {
-  if (options.blocks || options.head)
-    return fail(
-        ErrorCode::unsupported, name + " has no weights to quantize",
-        "leave EngineOptions::weights, draft_weights, head_weights and drafts of self: out");
+  if (options.blocks || options.head || options.int8_rows)
+    return fail(ErrorCode::unsupported, name + " has no weights to quantize or to multiply",
+                "leave EngineOptions::weights, draft_weights, head_weights, activations and "
+                "drafts of self: out");
   if (!options.stage_layers.empty())
     return fail(ErrorCode::unsupported, name + " has no layers to divide",
                 "leave EngineOptions::stage_layers out");

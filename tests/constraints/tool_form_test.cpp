@@ -32,7 +32,7 @@ AnswerPlan plan(const char* format, AnswerPlan::Calls calls = AnswerPlan::Calls:
 }
 
 auto compiled(Forms& forms, const AnswerPlan& plan) {
-  const auto form = constraints::form_of(plan);
+  const auto form = constraints::form_of(plan).value();
   REQUIRE(form);
   INFO(form->text);
   auto read = forms.compile(form->kind, form->text);
@@ -171,7 +171,7 @@ TEST_CASE("a call that the model may make is held to its schema once it is opene
                     "I look.\n<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>"));
   CHECK(!forms.holds(
       *form, "<tool_call>\n{\"name\": \"find\", \"arguments\": {\"what\": 1}}\n</tool_call>"));
-  CHECK(!constraints::form_of(plan("llama3_json", AnswerPlan::Calls::allowed)));
+  CHECK(!constraints::form_of(plan("llama3_json", AnswerPlan::Calls::allowed)).value());
 }
 
 TEST_CASE("a form and calls come behind reasoning, which is any text") {
@@ -224,7 +224,7 @@ TEST_CASE("schemas that nothing can hold an answer to are loosened unless they a
   Forms forms;
   AnswerPlan strict = plan("hermes");
   strict.functions = some;
-  const auto form = constraints::form_of(strict);
+  const auto form = constraints::form_of(strict).value();
   CHECK(forms.refusal(form->kind, form->text).find("'not'") != std::string::npos);
 }
 
@@ -244,4 +244,28 @@ TEST_CASE("what the prompt has of a call is not asked for again") {
   const auto form = compiled(forms, named);
   CHECK(forms.holds(*form, "{\"what\": \"a\"}"));
   CHECK(!forms.holds(*form, "[TOOL_CALLS]find[ARGS]{\"what\": \"a\"}"));
+}
+
+TEST_CASE(
+    "functions whose calls in Python would have a form without bounds are refused before it") {
+  const auto function = [](int parameters, const std::string& rest) {
+    std::string properties;
+    for (int i = 0; i < parameters; ++i)
+      properties += (i == 0 ? "\"p" : ", \"p") + std::to_string(i) + "\": {\"type\": \"integer\"}";
+    return text::ToolFunction{.name = "many",
+                              .parameters = "{\"type\": \"object\", \"properties\": {" +
+                                            properties + "}" + rest + "}"};
+  };
+  AnswerPlan many = plan("pythonic");
+  many.functions = {function(10'000, "")}; // Each may be the first: 50 million parts.
+  CHECK(!constraints::form_of(many));
+  many.functions = {function(1000, ", \"$defs\": {\"a\": \"" + std::string(200'000, 'x') + "\"}")};
+  CHECK(!constraints::form_of(many));
+  many.functions = {function(10'000, ", \"required\": [\"p1\"]")};
+  CHECK(!constraints::form_of(many));
+  many.functions = {function(40, "")};
+  CHECK(constraints::form_of(many));
+  many.calls = AnswerPlan::Calls::allowed; // Then calls are held to nothing.
+  many.functions = {function(10'000, "")};
+  CHECK(constraints::form_of(many));
 }

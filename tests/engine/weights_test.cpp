@@ -98,7 +98,11 @@ TEST_CASE("formats that quantize nothing are refused by their field's name") {
   }
   EngineOptions rule = simulated();
   rule.weights = WeightFormat::mxfp6;
-  const auto engine = Engine::open(rule);
-  REQUIRE_FALSE(engine);
-  CHECK(engine.error().text().find("no weights to quantize") != std::string::npos);
+  EngineOptions rounding = simulated();
+  rounding.activations = Activations::int8;
+  for (const EngineOptions& options : {rule, rounding}) {
+    const auto engine = Engine::open(options);
+    REQUIRE_FALSE(engine);
+    CHECK(engine.error().text().find("no weights to quantize") != std::string::npos);
+  }
 }

@@ -86,8 +86,7 @@ Expected expected_of(const std::vector<Answer>& answers) {
   return all;
 }
 
-Expected on_one_device() {
-  EngineOptions options;
+Expected on_one_device(EngineOptions options = {}) {
   options.speculation = SpeculationMode::off;
   options.threads = 1;
   Engine engine = open_engine(options);
@@ -134,6 +133,24 @@ TEST_CASE("a stage on a node: the bits of one device, in every mode and batch") 
     CHECK(target.stages[2].layers == 0);
     CHECK(engine.metrics().restarts == 0);
   }
+}
+
+TEST_CASE("a stage on a node rounds weights and rows as the engine does, bit for bit") {
+  EngineOptions rounded;
+  rounded.weights = WeightFormat::mxfp4;
+  rounded.activations = Activations::int8;
+  const Expected expected = on_one_device(rounded);
+  CHECK(expected.scores != on_one_device().scores);
+  const auto node = open_node();
+  EngineOptions options = in_two(*node);
+  options.weights = rounded.weights;
+  options.activations = rounded.activations;
+  options.faults.heartbeat = 20s; // however busy the machine is, nothing is lost here
+  Engine engine = open_engine(options);
+  const Expected got = expected_of(ask_all(engine, requests()));
+  CHECK(got.tokens == expected.tokens);
+  CHECK(got.scores == expected.scores);
+  CHECK(engine.target().activations == "int8");
 }
 
 TEST_CASE("a stage on a node between stages here, and two behind each other: the same bits") {

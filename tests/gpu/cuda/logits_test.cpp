@@ -94,3 +94,14 @@ TEST_CASE("a model of heads that no kernel takes is refused before its weights a
           !taken);
   }
 }
+
+TEST_CASE("rows of 8 bits are refused where products round to bf16") {
+  const gpu::testing::Gpus gpus(1);
+  LoadOptions options;
+  options.blocks = {WeightFormat::mxfp4};
+  options.int8_rows = true;
+  const auto model = test::load(test::demo("draft"), test::device("cuda:0"), options);
+  REQUIRE(!model);
+  CHECK(model.error().code == ErrorCode::unsupported);
+  CHECK(model.error().text().find("EngineOptions::activations") != std::string::npos);
+}
