@@ -38,7 +38,6 @@ struct Product {
   bool add;
   Int8Rows at;
   ByteTable table;
-  const std::byte* tiles = nullptr; ///< Decoded tiles, one after another.
 };
 
 std::size_t decoded_tile_bytes(const PackedWeight& w) {
@@ -216,24 +215,36 @@ __attribute__((noinline)) void block(const Product& p, int row, int tile, const 
   });
 }
 
-constexpr int most_rows = 8; ///< Most rows whose sums are in registers together.
-/// Most rows for which codes are decoded in registers; for more, storing a tile's is cheaper.
-constexpr int few = 4;
-/// Each product of a row waits for the one before it, so few rows alternate between several tiles.
-constexpr int tiles_together(int rows) {
-  return rows <= 2 ? 4 : 2;
+/// Most rows whose sums are in registers together: of four rows and two tiles or more, a product
+/// waits for no load.
+constexpr int most_rows = 4;
+/// Most rows for which codes are decoded in registers, once for each four of them; for more,
+/// storing decoded tiles is cheaper.
+constexpr int few = 16;
+constexpr int panel_tiles = 3; ///< Tiles that are decoded together.
+
+/// Multiplies all rows with Tiles tiles. most: a bound on the rows that are in registers together.
+template <int part, int bits, int most, int Tiles>
+void all_rows_of(const Product& p, int tile, const std::byte* words) {
+  for (int row = 0; row < p.out.rows;) {
+    const int rows = std::min(most, p.at.group(row) - row % row_block);
+    with_constant<most>(rows, [&](auto some)
+                                  INLINED { block<part, bits, some, Tiles>(p, row, tile, words); });
+    row += rows;
+  }
 }
 
+/// Each product of a row waits for the one before it, so one or two rows alternate between four
+/// tiles.
 template <int part, int bits>
 void few_rows(const Product& p, int first, int last) {
-  with_constant<few>(p.out.rows, [&](auto rows) INLINED {
-    constexpr int together = tiles_together(rows);
-    const auto words = [&](int tile) INLINED { return p.w.tile(tile) + p.w.scale_bytes(); };
-    for (; first + together <= last; first += together)
-      block<part, bits, rows, together>(p, 0, first, words(first));
-    for (; first < last; ++first)
-      block<part, bits, rows, 1>(p, 0, first, words(first));
-  });
+  const auto words = [&](int tile) { return p.w.tile(tile) + p.w.scale_bytes(); };
+  for (; p.out.rows <= 2 && first + 4 <= last; first += 4)
+    all_rows_of<part, bits, 2, 4>(p, first, words(first));
+  for (; first + 2 <= last; first += 2)
+    all_rows_of<part, bits, most_rows, 2>(p, first, words(first));
+  if (first < last)
+    all_rows_of<part, bits, most_rows, 1>(p, first, words(first));
 }
 
 /// Decodes a tile, and prefetches the next one.
@@ -252,22 +263,20 @@ void decode(const Product& p, int tile, std::byte* to) {
 }
 
 template <int part, int bits>
-void many_rows(Product& p, int first, int last, Scratch& scratch) {
-  std::byte* const room = scratch.at_least(decoded_tile_bytes(p.w));
-  p.tiles = room;
-  for (; first < last; ++first) {
-    decode<bits>(p, first, room);
-    for (int row = 0; row < p.out.rows;) {
-      const int rows = std::min(most_rows, p.at.group(row) - row % row_block);
-      with_constant<most_rows>(
-          rows, [&](auto some) INLINED { block<part, decoded, some, 1>(p, row, first, room); });
-      row += rows;
-    }
+void many_rows(const Product& p, int first, int last, Scratch& scratch) {
+  std::byte* const room = scratch.at_least(panel_tiles * decoded_tile_bytes(p.w));
+  for (; first < last; first += panel_tiles) {
+    const int tiles = std::min(panel_tiles, last - first);
+    for (int t = 0; t < tiles; ++t)
+      decode<bits>(p, first + t, room + std::size_t(t) * decoded_tile_bytes(p.w));
+    with_constant<panel_tiles>(tiles, [&](auto together) INLINED {
+      all_rows_of<part, decoded, most_rows, together>(p, first, room);
+    });
   }
 }
 
 template <int part, int bits>
-void product(Product& p, int first, int last, Scratch& scratch) {
+void product(const Product& p, int first, int last, Scratch& scratch) {
   if (p.out.rows <= few)
     few_rows<part, bits>(p, first, last);
   else
@@ -331,7 +340,7 @@ PACELINE_TARGET_END
 namespace paceline::gpu::cpu {
 namespace {
 
-void all_rows(Product& p, int first, int last, Scratch& scratch) {
+void all_rows(const Product& p, int first, int last, Scratch& scratch) {
   const bool halves_of_blocks = p.how.part == 16;
   switch (p.how.bits) {
   case 4:
@@ -347,7 +356,7 @@ void all_rows(Product& p, int first, int last, Scratch& scratch) {
 
 /// Alternates between runs of tiles that are moderate and single ones that are not, whose scales
 /// may be none.
-void of_moderate(Product& p, int first, int last, Scratch& scratch) {
+void of_moderate(const Product& p, int first, int last, Scratch& scratch) {
   for (int end = first; first < last; first = end) {
     while (end < last && p.w.moderate(end))
       ++end;
@@ -367,7 +376,7 @@ bool avx512_has_int8() {
 void avx512_linear_int8(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
                         int last, bool add, Scratch& scratch) {
   const IntegerCodes& how = *w.integers();
-  Product p{out, staged, w, how, add, Int8Rows(w, out.rows), ByteTable(how)};
+  const Product p{out, staged, w, how, add, Int8Rows(w, out.rows), ByteTable(how)};
   if (is_mx(w.format()))
     return of_moderate(p, first, last, scratch);
   all_rows(p, first, last, scratch);

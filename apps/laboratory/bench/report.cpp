@@ -155,9 +155,10 @@ std::optional<double> bandwidth_fraction(const BenchReport& report) {
          report.steps->machine.read_bytes_per_second;
 }
 
+/// None with activations of int8: the peak is of bf16 products.
 std::optional<double> prefill_fraction(const BenchReport& report) {
   if (!report.steps || report.steps->prefill_multiply_adds == 0 ||
-      !(report.steps->machine.multiply_adds_per_second > 0))
+      !report.target.activations.empty() || !(report.steps->machine.multiply_adds_per_second > 0))
     return std::nullopt;
   return report.steps->prefill_multiply_adds / report.steps->prefill_512 /
          report.steps->machine.multiply_adds_per_second;
