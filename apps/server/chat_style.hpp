@@ -16,8 +16,8 @@ namespace paceline::apps::serve {
 /// Names of formats that the operator chose; none: the chat template says which. "none": there is
 /// none.
 struct ParserNames {
-  std::optional<std::string> tools;
-  std::optional<std::string> reasoning;
+  std::optional<std::string> tools{};
+  std::optional<std::string> reasoning{};
 };
 
 struct ChatStyle {

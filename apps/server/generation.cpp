@@ -184,14 +184,15 @@ asio::awaitable<std::optional<ApiError>> Generation::check_form() {
   co_return no_form(fits.error());
 }
 
-/// Counts the memory of the ids, which each choice has for itself, and frees what was parsed.
+/// Counts the memory of ids and functions, which each choice has for itself, and frees what was
+/// parsed.
 bool Generation::hold(const std::vector<EncodedPrompt>& prompts) {
   std::size_t bytes = 0;
   for (const EncodedPrompt& prompt : prompts)
     bytes +=
         prompt.tokens.size() * sizeof(TokenId) * (1 + std::size_t(asked_.n)) + prompt.text.size();
   bytes += choices_.size() * (asked_.request.sampling.allowed_token_ids.size() * sizeof(TokenId) +
-                              bytes_of(asked_.request.constraint));
+                              bytes_of(asked_.request.constraint) + asked_.tools.bytes());
   for (Prompt& prompt : asked_.prompts) // The number of prompts is still needed.
     prompt.emplace<std::string>();
   asked_.messages.clear();

@@ -27,10 +27,10 @@ constexpr const char* thinking = "{% for m in messages %}{{ m.content }}{% endfo
 /// A server whose model has this template.
 class Model {
 public:
-  explicit Model(const std::string& source, const apps::serve::ParserNames& parsers = {}) {
+  explicit Model(const std::string& source, const apps::serve::ParserNames& parsers = {},
+                 apps::serve::Settings settings = {}) {
     EngineOptions options = demo_pair();
     options.chat_template = folder_.write("chat_template.jinja", source);
-    apps::serve::Settings settings;
     settings.fleet.parsers = parsers;
     server_.emplace(std::move(options), settings);
   }
@@ -45,6 +45,9 @@ public:
     CHECK(reply.status == 400);
     INFO(reply.body);
     return std::string(reply.json().at("error").at("param").as_string());
+  }
+  int status(const json::object& body) const {
+    return server_->ask("POST", "/v1/chat/completions", json::serialize(body)).status;
   }
   std::string rendered(const json::object& body) const {
     const json::object ids{{"tokens", server_->post("/tokenize", body).at("tokens")}};
@@ -394,4 +397,24 @@ TEST_CASE(
   CHECK(call.at("function").at("arguments") == "{}");
   style.tools = text::tool_format("llama3_json"); // whose calls may lack the special token
   CHECK(serve::forced_opening(style, asked).empty());
+}
+
+TEST_CASE("functions count as memory of a request, for each of its choices") {
+  apps::serve::Settings settings;
+  settings.max_request_memory = std::size_t(6) << 20;
+  const Model model("{{ 'T' if tools }}{% for m in messages %}{{ m.content }}{% endfor %}",
+                    {.tools = "llama3_json"}, settings); // whose calls have no form here
+  const std::string text(200'000, 'x');
+  json::object body = body_of("auto");
+  body["tools"] =
+      json::array{{{"type", "function"},
+                   {"function",
+                    {{"name", "f"},
+                     {"parameters",
+                      {{"type", "object"},
+                       {"properties", {{"a", {{"type", "string"}, {"description", text}}}}}}}}}}};
+  body["max_tokens"] = 4;
+  CHECK(model.status(body) == 200);
+  body["n"] = 64;
+  CHECK(model.status(body) == 503);
 }
