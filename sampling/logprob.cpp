@@ -3,12 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace paceline::sampling {
 namespace {
 
-constexpr float infinity = std::numeric_limits<float>::infinity();
+using row::infinity;
 
 /// Returns the `top` ids of highest score, likeliest first, the lower id first among equals. Blocks
 /// whose highest score cannot enter the list are skipped.

@@ -9,7 +9,6 @@
 #include "sampling/row_kernels.hpp"
 
 #include <algorithm>
-#include <limits>
 
 HWY_BEFORE_NAMESPACE();
 namespace paceline::sampling::row::HWY_NAMESPACE {
@@ -18,8 +17,6 @@ namespace hn = hwy::HWY_NAMESPACE;
 using F = hn::ScalableTag<float>;
 using U = hn::RebindToUnsigned<F>;
 using VF = hn::Vec<F>;
-
-constexpr float infinity = std::numeric_limits<float>::infinity();
 
 /// Loads a row's last, partial vector, filled up with `fill`.
 HWY_INLINE VF load_tail(const float* x, std::size_t count, float fill) {

@@ -5,9 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 namespace paceline::sampling::row {
+
+inline constexpr float infinity = std::numeric_limits<float>::infinity();
 
 /// Arrays that receive a selection need this many elements more than the row has.
 inline constexpr std::size_t slack = 64;

@@ -12,7 +12,7 @@
 namespace paceline::sampling {
 namespace {
 
-constexpr float infinity = std::numeric_limits<float>::infinity();
+using row::infinity;
 constexpr float greatest = std::numeric_limits<float>::max();
 
 bool inside(TokenId token, std::size_t vocabulary) {

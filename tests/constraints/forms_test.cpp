@@ -12,8 +12,6 @@ using namespace paceline::testing;
 
 namespace {
 
-using Kind = Constraint::Kind;
-
 std::string repeated(const std::string& text, int times) {
   std::string out;
   for (int i = 0; i < times; ++i)
@@ -30,18 +28,18 @@ std::string nested(const std::string& opening, const std::string& inside,
 
 TEST_CASE("expressions, grammars, choices and JSON hold an answer to what they say") {
   Forms forms;
-  const auto date = forms.compile(Kind::regex, R"(\d{4}-[01]\d)").value();
+  const auto date = forms.compile(Constraint::Kind::regex, R"(\d{4}-[01]\d)").value();
   CHECK(forms.holds(*date, "2026-11"));
   CHECK(!forms.holds(*date, "2026-11 "));
   CHECK(!forms.holds(*date, "2026-21"));
   const auto list = forms
-                        .compile(Kind::grammar,
+                        .compile(Constraint::Kind::grammar,
                                  "root ::= item (\", \" item)*\nitem ::= [a-c]+ | \"<\" item \">\"")
                         .value();
   CHECK(forms.holds(*list, "a, <<b>>, cab"));
   CHECK(!forms.holds(*list, "a, <<b>"));
   CHECK(!forms.holds(*list, ""));
-  const auto object = forms.compile(Kind::json, "").value();
+  const auto object = forms.compile(Constraint::Kind::json, "").value();
   CHECK(forms.holds(*object, R"({"any": [1, {"thing": null}]})"));
   CHECK(!forms.holds(*object, "[1]"));
   const auto choice = forms.choice({"yes", "no\n", "a\"b\\", "\x7fé", "yes, but"}).value();
@@ -56,7 +54,7 @@ TEST_CASE("a mask is a function of the output, whatever was asked or expected be
   const std::string grammar = "root ::= (\"a\" [b-e]{1,3} | \"[\" root \"]\")+";
   const int vocabulary = forms.tokenizer().vocabulary();
   std::mt19937 chance(7);
-  const auto asked = forms.compile(Kind::grammar, grammar).value();
+  const auto asked = forms.compile(Constraint::Kind::grammar, grammar).value();
   std::vector<std::vector<TokenId>> outputs{{}};
   for (int round = 0; round < 300; ++round) {
     std::vector<TokenId> output = outputs[chance() % outputs.size()];
@@ -73,7 +71,7 @@ TEST_CASE("a mask is a function of the output, whatever was asked or expected be
     const std::size_t split = chance() % (output.size() + 1); // what a window has counts as output
     const bool restricted =
         asked->next({std::span(output).first(split), 0, std::span(output).subspan(split)}, mask);
-    const auto anew = forms.compile(Kind::grammar, grammar).value();
+    const auto anew = forms.compile(Constraint::Kind::grammar, grammar).value();
     CHECK(anew->next({output, 0, {}}, fresh) == restricted);
     if (restricted)
       CHECK(mask == fresh);
@@ -91,24 +89,27 @@ TEST_CASE("forms that strangers make large, deep or slow are refused, or answere
     return nested(R"({"type":"array","items":)", R"({"type":"null"})", "}", depth);
   };
   for (const auto& [kind, text] : {
-           std::pair{Kind::regex, repeated(".*", 3000)},
-           {Kind::regex, repeated("a?", 2000) + repeated("a", 2000)},
-           {Kind::regex, nested("(", "a", ")", 1000)},
-           {Kind::regex, repeated("a", 9000)},
-           {Kind::regex, "a{1000000}"},
-           {Kind::grammar, "root ::= " + nested("(", "\"a\"", ")", 1000)},
-           {Kind::grammar, "root ::= \"a\"{100001}"},
-           {Kind::grammar, "root ::= root"},
-           {Kind::grammar, "root ::= other"},
-           {Kind::json_schema, schema_of_depth(100)},
-           {Kind::json_schema, R"({"type": "string", "pattern": ")" + repeated(".*", 5000) + "\"}"},
-           {Kind::json_schema, R"({"type": "object", "patternProperties": {")" +
-                                   repeated(".*", 5000) + R"(": {"type": "null"}}})"},
-           {Kind::structural_tag, R"({"type": "structural_tag", "format": {"type": "regex",
+           std::pair{Constraint::Kind::regex, repeated(".*", 3000)},
+           {Constraint::Kind::regex, repeated("a?", 2000) + repeated("a", 2000)},
+           {Constraint::Kind::regex, nested("(", "a", ")", 1000)},
+           {Constraint::Kind::regex, repeated("a", 9000)},
+           {Constraint::Kind::regex, "a{1000000}"},
+           {Constraint::Kind::grammar, "root ::= " + nested("(", "\"a\"", ")", 1000)},
+           {Constraint::Kind::grammar, "root ::= \"a\"{100001}"},
+           {Constraint::Kind::grammar, "root ::= root"},
+           {Constraint::Kind::grammar, "root ::= other"},
+           {Constraint::Kind::json_schema, schema_of_depth(100)},
+           {Constraint::Kind::json_schema,
+            R"({"type": "string", "pattern": ")" + repeated(".*", 5000) + "\"}"},
+           {Constraint::Kind::json_schema, R"({"type": "object", "patternProperties": {")" +
+                                               repeated(".*", 5000) + R"(": {"type": "null"}}})"},
+           {Constraint::Kind::structural_tag,
+            R"({"type": "structural_tag", "format": {"type": "regex",
                                     "pattern": ")" +
-                                      repeated(".*", 5000) + "\"}}"},
-           {Kind::structural_tag, R"({"type": "structural_tag", "format": {"type": "none"}})"},
-           {Kind::json_schema, std::string(70'000, ' ') + "{}"},
+                repeated(".*", 5000) + "\"}}"},
+           {Constraint::Kind::structural_tag,
+            R"({"type": "structural_tag", "format": {"type": "none"}})"},
+           {Constraint::Kind::json_schema, std::string(70'000, ' ') + "{}"},
        }) {
     CAPTURE(text.substr(0, 60));
     const std::string said = forms.refusal(kind, text);
@@ -116,21 +117,22 @@ TEST_CASE("forms that strangers make large, deep or slow are refused, or answere
     CHECK(said.find('\n') == std::string::npos);
     CHECK(forms.refusal(kind, text) == said);
   }
-  CHECK(forms.refusal(Kind::json_schema, schema_of_depth(20)) == "taken");
+  CHECK(forms.refusal(Constraint::Kind::json_schema, schema_of_depth(20)) == "taken");
   CHECK(forms.choice({}).error().text().find("choice") != std::string::npos);
   CHECK(!forms.choice(std::vector<std::string>(1025, "a")));
 }
 
 TEST_CASE("forms are compiled and asked from many threads at once") {
   Forms forms;
-  const auto shared = forms.compile(Kind::grammar, "root ::= \"a\"{1,40}").value();
+  const auto shared = forms.compile(Constraint::Kind::grammar, "root ::= \"a\"{1,40}").value();
   const std::vector<TokenId> as = forms.tokenizer().encode(repeated("a", 20), false);
   std::vector<std::thread> threads;
   std::atomic<int> wrong{0};
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&, t] {
       for (int i = 0; i < 40; ++i) {
-        const auto own = forms.compile(Kind::regex, fmt::format("[a-c]{{{}}}", 1 + (i * t) % 7));
+        const auto own =
+            forms.compile(Constraint::Kind::regex, fmt::format("[a-c]{{{}}}", 1 + (i * t) % 7));
         const auto output = std::span(as).first(std::size_t(i * (t + 1)) % as.size());
         shared->expect({output, 0, {}}, as);
         wrong += !own || !Forms::allows(*shared, output, as.front());

@@ -9,8 +9,8 @@ using namespace paceline::text;
 
 namespace {
 
-Result<std::string> render(const std::string& source, const std::vector<ChatMessage>& messages,
-                           const TemplateVariables& variables = {}) {
+Result<std::string> rendered(const std::string& source, const std::vector<ChatMessage>& messages,
+                             const TemplateVariables& variables = {}) {
   return ChatTemplate::parse("t", source).and_then([&](const ChatTemplate& read) {
     return read.render(messages, false, {}, variables);
   });
@@ -29,18 +29,18 @@ TEST_CASE("a message's fields have any value that JSON has, and go before what i
                              {"content", "null"},
                              {"calls", R"([{"n": 1, "x": 2.5, "t": true, "z": null, "l": []}])"},
                              {"calls", R"([{"n": 2}])"}}};
-  CHECK(render("{{ messages[0] | tojson }}", {message}).value_or("") ==
+  CHECK(rendered("{{ messages[0] | tojson }}", {message}).value_or("") ==
         R"({"role": "assistant", "content": null, "reasoning_content": "b)"
         "\u00e9"
         R"(", "calls": [{"n": 2}]})");
-  CHECK(render("{{ messages[0].name is defined }}", {message}).value_or("") == "False");
+  CHECK(rendered("{{ messages[0].name is defined }}", {message}).value_or("") == "False");
 }
 
 TEST_CASE("fields and variables are bounded in depth, bytes and number, and errors name them") {
   const auto field = [](const std::string& value) {
-    return render("x", {{"user", "a"}, {"user", "b", {{"extra", value}}}});
+    return rendered("x", {{"user", "a"}, {"user", "b", {{"extra", value}}}});
   };
-  const auto variable = [](const std::string& value) { return render("x", {}, {{"v", value}}); };
+  const auto variable = [](const std::string& value) { return rendered("x", {}, {{"v", value}}); };
   std::string many = "[0";
   while (many.size() < 2 * limits::template_values_max)
     many += ",0";
@@ -65,8 +65,8 @@ TEST_CASE("fields and variables are bounded in depth, bytes and number, and erro
   CHECK(field("\"" + std::string(2 * limits::template_value_bytes_max, 'x') + "\"")); // a text
   // All of a conversation count together.
   const std::string half = many.substr(0, limits::template_values_max) + ",0]";
-  CHECK(render("x", {{"user", "a", {{"e", half}}}}));
-  CHECK(!render("x", {{"user", "a", {{"e", half}}}, {"user", "b", {{"e", half}}}}));
+  CHECK(rendered("x", {{"user", "a", {{"e", half}}}}));
+  CHECK(!rendered("x", {{"user", "a", {{"e", half}}}, {"user", "b", {{"e", half}}}}));
 }
 
 TEST_CASE("a filter or test that is not known is found before any conversation") {
@@ -85,6 +85,6 @@ TEST_CASE("a filter or test that is not known is found before any conversation")
   // Under a condition it may never be met, as with Jinja.
   for (const char* source : {"{% if false %}{{ 1 | foo }}{% endif %}", "{{ 1 | foo if false }}"}) {
     CAPTURE(source);
-    CHECK(render(source, {}).value_or("?").empty());
+    CHECK(rendered(source, {}).value_or("?").empty());
   }
 }

@@ -104,11 +104,6 @@ std::optional<Value> found(const Value& of, const Value& index, Budget& budget) 
   return Value(characters(*of.text())[std::size_t(at)]);
 }
 
-void check_defined(const Value& of) {
-  if (const Undefined* missing = of.missing())
-    mistake(missing->what);
-}
-
 } // namespace
 
 std::optional<Value> attribute(const Value& of, const std::string& name) {

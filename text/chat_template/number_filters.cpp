@@ -88,11 +88,6 @@ Value whole(double x) {
   return Value(std::int64_t(x));
 }
 
-void check_defined(const Value& subject) {
-  if (const Undefined* missing = subject.missing())
-    mistake(missing->what);
-}
-
 Value integer(Interpreter&, const Value& subject, Arguments& with) {
   const Value other = with.take("default").value_or(Value(std::int64_t(0)));
   const std::int64_t base = with.integer("base", 10);

@@ -10,8 +10,6 @@
 namespace paceline::text::jinja {
 namespace {
 
-using Kind = Statement::Kind;
-
 class Parser {
 public:
   explicit Parser(std::string_view source) : in_(tokens_of(source)) {}
@@ -29,11 +27,11 @@ private:
     Body body;
     for (;;) {
       if (in_.is(Token::Kind::text)) {
-        body.push_back(make(Kind::text));
+        body.push_back(make(Statement::Kind::text));
         body.back().text = in_.take().text;
       } else if (in_.is(Token::Kind::begin_print)) {
         in_.take();
-        body.push_back(make(Kind::print));
+        body.push_back(make(Statement::Kind::print));
         body.back().value = checked(expressions_.tuple());
         in_.expect(Token::Kind::end_print, "'}}'");
       } else if (in_.is(Token::Kind::end)) {
@@ -55,7 +53,7 @@ private:
     }
   }
 
-  Statement make(Kind kind) const {
+  Statement make(Statement::Kind kind) const {
     Statement out;
     out.kind = kind;
     out.line = in_.line();
@@ -113,7 +111,7 @@ private:
   Statement choice() {
     const int line = in_.line();
     const bool around = std::exchange(within_choice_, true);
-    Statement out = make(Kind::choice);
+    Statement out = make(Statement::Kind::choice);
     for (bool more = true; more;) {
       const bool otherwise = in_.take().text == "else";
       Statement::Branch branch;
@@ -131,7 +129,7 @@ private:
   }
 
   Statement loop() {
-    Statement out = make(Kind::loop);
+    Statement out = make(Statement::Kind::loop);
     in_.take();
     ++loops_around_;
     out.target = target(false);
@@ -162,7 +160,7 @@ private:
     if (loops_ == 0)
       mistake(fmt::format("{} stands outside of any loop", leaves ? "break" : "continue"),
               in_.line());
-    Statement out = make(leaves ? Kind::leave : Kind::next);
+    Statement out = make(leaves ? Statement::Kind::leave : Statement::Kind::next);
     end_tag();
     return out;
   }
@@ -204,7 +202,7 @@ private:
   }
 
   Statement set() {
-    Statement out = make(Kind::set);
+    Statement out = make(Statement::Kind::set);
     in_.take();
     out.target = target(true);
     if (in_.take_symbol("=")) {
@@ -212,7 +210,7 @@ private:
       end_tag();
       return out;
     }
-    out.kind = Kind::capture;
+    out.kind = Statement::Kind::capture;
     if (in_.take_symbol("|"))
       out.value = filters();
     out.body = whole_body("endset", out.line, loops_);
@@ -277,7 +275,7 @@ private:
   }
 
   Statement macro() {
-    Statement out = make(Kind::macro);
+    Statement out = make(Statement::Kind::macro);
     in_.take();
     out.text = in_.expect_name();
     check_assignable(out.text);
@@ -287,7 +285,7 @@ private:
   }
 
   Statement call() {
-    Statement out = make(Kind::call);
+    Statement out = make(Statement::Kind::call);
     in_.take();
     if (in_.is_symbol("("))
       signature(out);
@@ -299,7 +297,7 @@ private:
   }
 
   Statement filter() {
-    Statement out = make(Kind::filter);
+    Statement out = make(Statement::Kind::filter);
     in_.take();
     out.value = filters();
     out.body = whole_body("endfilter", out.line, loops_);
@@ -307,7 +305,7 @@ private:
   }
 
   Statement with() {
-    Statement out = make(Kind::with);
+    Statement out = make(Statement::Kind::with);
     in_.take();
     while (!in_.is(Token::Kind::end_block) && !in_.is_symbol(":")) {
       if (!out.with.empty())
@@ -321,14 +319,14 @@ private:
   }
 
   Statement generation() {
-    Statement out = make(Kind::scoped);
+    Statement out = make(Statement::Kind::scoped);
     in_.take();
     out.body = whole_body("endgeneration", out.line);
     return out;
   }
 
   Statement block() {
-    Statement out = make(Kind::block);
+    Statement out = make(Statement::Kind::block);
     in_.take();
     out.text = in_.expect_name();
     if (!blocks_.insert(out.text).second)
@@ -344,13 +342,13 @@ private:
   }
 
   Statement print() {
-    Statement out = make(Kind::choice);
+    Statement out = make(Statement::Kind::choice);
     in_.take();
     Statement::Branch all;
     while (!in_.is(Token::Kind::end_block)) {
       if (!all.body.empty())
         in_.expect_symbol(",");
-      all.body.push_back(make(Kind::print));
+      all.body.push_back(make(Statement::Kind::print));
       all.body.back().value = checked(expressions_.expression());
     }
     out.branches.push_back(std::move(all));
@@ -360,7 +358,7 @@ private:
 
   /// Reads a statement that needs another template, which does not exist.
   Statement absent() {
-    Statement out = make(Kind::absent);
+    Statement out = make(Statement::Kind::absent);
     out.text = in_.take().text;
     while (!in_.is(Token::Kind::end_block) && !in_.is(Token::Kind::end))
       in_.take();

@@ -53,7 +53,7 @@ Value tojson(Interpreter& at, const Value& subject, Arguments& with) {
 }
 
 template <std::string (*map)(std::string_view)>
-Value mapped(Interpreter& at, const Value& subject, Arguments&) {
+Value mapped_like(Interpreter& at, const Value& subject, Arguments&) {
   return like(subject, map(text_of(at, subject)));
 }
 
@@ -91,7 +91,7 @@ Value escape_again(Interpreter& at, const Value& subject, Arguments&) {
   return Value::markup(escaped(text));
 }
 
-Value replace_parts(Interpreter& at, const Value& subject, Arguments& with) {
+Value replace_filter(Interpreter& at, const Value& subject, Arguments& with) {
   const std::string from = text_of(at, with.require("old"));
   const std::string to = text_of(at, with.require("new"));
   const auto times = with.take("count");
@@ -120,7 +120,7 @@ Value indent(Interpreter& at, const Value& subject, Arguments& with) {
   return like(subject, std::move(out));
 }
 
-Value format(Interpreter& at, const Value& subject, Arguments& with) {
+Value format_filter(Interpreter& at, const Value& subject, Arguments& with) {
   List positional = with.take_rest();
   Members named = with.take_named();
   if (!positional.empty() && !named.empty())
@@ -221,16 +221,16 @@ Value xml_attributes(Interpreter& at, const Value& subject, Arguments& with) {
 }
 
 constexpr Filter filters[] = {
-    {"capitalize", mapped<capitalize>},
+    {"capitalize", mapped_like<capitalize>},
     {"center", center},
     {"e", escape},
     {"escape", escape},
     {"forceescape", escape_again},
-    {"format", format},
+    {"format", format_filter},
     {"indent", indent},
-    {"lower", mapped<lower>},
+    {"lower", mapped_like<lower>},
     {"pprint", nullptr},
-    {"replace", replace_parts},
+    {"replace", replace_filter},
     {"safe", safe},
     {"string", string},
     {"striptags", nullptr},
@@ -238,7 +238,7 @@ constexpr Filter filters[] = {
     {"tojson", tojson},
     {"trim", trim},
     {"truncate", truncate},
-    {"upper", mapped<upper>},
+    {"upper", mapped_like<upper>},
     {"urlencode", url_encode},
     {"urlize", nullptr},
     {"wordcount", word_count},

@@ -149,6 +149,11 @@ const char* type_name(const Value& value) {
   return value.space() ? "namespace" : value.loop() ? "loop" : "function";
 }
 
+void check_defined(const Value& value) {
+  if (const Undefined* missing = value.missing())
+    mistake(missing->what);
+}
+
 bool truth(const Value& value) {
   if (value.undefined() || value.none())
     return false;

@@ -162,6 +162,7 @@ struct Callable {
 
 const char* type_name(const Value& value); ///< Python's name of the type.
 bool truth(const Value& value);
+void check_defined(const Value& value); ///< Fails where the value is undefined.
 /// Converts a value as Python does for output.
 std::string to_text(const Value& value, Budget& budget);
 /// The arguments of Python's json.dumps.

@@ -1,30 +1,13 @@
 // Calls in Python: [f(a=1, b="x"), g()]. A list is read to its end before any of it counts.
 #include "text/limits.hpp"
 #include "text/tool_calls/call_reader.hpp"
+#include "text/tool_calls/json_value.hpp"
 
-#include <boost/json/parse.hpp>
-#include <boost/json/serialize.hpp>
 #include <utility>
 #include <vector>
 
 namespace paceline::text {
-namespace json = boost::json;
 namespace {
-
-std::string quoted(std::string_view text) {
-  return json::serialize(json::string(text));
-}
-
-/// Makes JSON of a word or a number; empty: there is no such value.
-std::string json_of(const std::string& word) {
-  for (const auto& [python, constant] :
-       {std::pair("True", "true"), std::pair("False", "false"), std::pair("None", "null")})
-    if (word == python)
-      return constant;
-  json::error_code failed;
-  json::parse(word, failed);
-  return failed ? std::string() : word;
-}
 
 /// Returns what stands for a character behind a backslash; a character that means nothing there
 /// stands for both.
@@ -50,7 +33,7 @@ Reading<bool> CallReader::python_string(std::string& json) {
   for (auto c = co_await in_.peek(); c; c = co_await in_.peek()) {
     in_.skip();
     if (c == quote) {
-      json += quoted(text);
+      json += json_text(text);
       co_return true;
     }
     if (*c != '\\') {
@@ -116,9 +99,10 @@ Reading<bool> CallReader::python_value(std::string& json, int depth) {
                                                     : '}',
                                     depth + 1);
   }
-  const std::string value = json_of(co_await name("_+-."));
-  json += value;
-  co_return !value.empty();
+  const std::string word = co_await name("_+-.");
+  const auto value = json_of(word);
+  json += value.value_or("");
+  co_return value.has_value();
 }
 
 /// Reads a=1, b=2 and the bracket behind it.
@@ -139,7 +123,7 @@ Reading<bool> CallReader::python_arguments(std::string& json) {
     if (!assigned)
       co_return false;
     co_await blanks();
-    json += (first ? "" : ", ") + quoted(argument) + ": ";
+    json += (first ? "" : ", ") + json_text(argument) + ": ";
     const bool valued = co_await python_value(json, 0);
     if (!valued)
       co_return false;

@@ -1,10 +1,10 @@
 // Calls whose arguments stand between tags, each by itself: Qwen 3 Coder's.
 #include "text/limits.hpp"
 #include "text/tool_calls/call_reader.hpp"
+#include "text/tool_calls/json_value.hpp"
 
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
-#include <boost/json/serialize.hpp>
 
 namespace paceline::text {
 namespace json = boost::json;
@@ -12,10 +12,6 @@ namespace {
 
 constexpr std::string_view value_end = "</parameter>";
 constexpr std::string_view value_end_on_new_line = "\n</parameter>";
-
-std::string quoted(std::string_view text) {
-  return json::serialize(json::string(text));
-}
 
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && is_blank(text.front()))
@@ -48,20 +44,6 @@ Value kind_of(const std::string& schema, std::string_view argument) {
   return Value::text;
 }
 
-/// Makes JSON of a value that may be of any type: a text is what reads as nothing else. Templates
-/// show models Python's spelling of the constants.
-std::string json_of(const std::string& value) {
-  for (const auto& [python, constant] :
-       {std::pair("True", "true"), std::pair("False", "false"), std::pair("None", "null")})
-    if (value == python)
-      return constant;
-  json::error_code failed;
-  json::parse_options options;
-  options.max_depth = limits::json_depth_max;
-  const json::value read = json::parse(value, failed, {}, options);
-  return failed ? quoted(value) : value;
-}
-
 } // namespace
 
 /// Reads the value of one argument. Returns false where the text ends within it.
@@ -78,8 +60,8 @@ Reading<bool> CallReader::xml_value(const ToolFunction& function, const std::str
       const bool ends = co_await accept(*c == '<' ? value_end : value_end_on_new_line);
       if (ends) {
         out_.arguments(text                   ? "\""
-                       : kind == Value::words ? quoted(trimmed(value))
-                                              : json_of(value));
+                       : kind == Value::words ? json_text(trimmed(value))
+                                              : json_of(value).value_or(json_text(value)));
         co_return true;
       }
       in_.release();
@@ -89,7 +71,7 @@ Reading<bool> CallReader::xml_value(const ToolFunction& function, const std::str
       value += *c;
       continue;
     }
-    const std::string shown = quoted(std::string_view(&*c, 1));
+    const std::string shown = json_text(std::string_view(&*c, 1));
     out_.arguments(std::string_view(shown).substr(1, shown.size() - 2));
     in_.release();
   }
@@ -132,7 +114,7 @@ Reading<bool> CallReader::xml_call() {
       in_.go_back(from);
       break;
     }
-    out_.arguments(std::string(std::exchange(before, ", ")) + quoted(argument) + ": ");
+    out_.arguments(std::string(std::exchange(before, ", ")) + json_text(argument) + ": ");
     in_.release();
     const bool complete = co_await xml_value(*callee, argument);
     if (!complete)
