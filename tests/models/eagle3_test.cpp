@@ -79,19 +79,6 @@ struct Pair {
   std::vector<std::uint32_t> pages;
 };
 
-/// RMS(difference) / RMS(reference)
-double error_of(const std::vector<float>& row, const json::value& reference) {
-  double difference = 0;
-  double size = 0;
-  REQUIRE(row.size() == reference.as_array().size());
-  for (std::size_t i = 0; i < row.size(); ++i) {
-    const double expected = reference.at(i).to_number<double>();
-    difference += std::pow(row[i] - expected, 2);
-    size += expected * expected;
-  }
-  return std::sqrt(difference / size);
-}
-
 void check_refused(const test::TemporaryFolder& folder, const std::vector<std::string>& words) {
   const auto head = load_head(folder);
   REQUIRE_FALSE(head);
@@ -135,8 +122,8 @@ TEST_CASE("heads of both layouts draft what the reference drafts, first on the t
     const int length = int(prompt.size());
     const auto logits = pair.draft(prompt, 0, length, 1);
     for (const json::value& row : expected.at("rows").as_array())
-      CHECK(error_of(logits[std::size_t(row.at("position").as_int64() - 1)], row.at("logits")) <
-            1e-4);
+      CHECK(test::error_of(logits[std::size_t(row.at("position").as_int64() - 1)],
+                           row.at("logits")) < 1e-4);
     const auto ids = test::ids_of(expected.at("target_ids"));
     std::vector<float> last = logits.back();
     int position = length;
@@ -148,7 +135,7 @@ TEST_CASE("heads of both layouts draft what the reference drafts, first on the t
       // The first drafted token stands behind a position that the target has read.
       last = pair.draft({&token, 1}, position, length - 1, 0).front();
       ++position;
-      CHECK(error_of(last, step.at("logits")) < 1e-4);
+      CHECK(test::error_of(last, step.at("logits")) < 1e-4);
     }
   }
 }

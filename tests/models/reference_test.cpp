@@ -21,19 +21,6 @@ gpu::DType dtype_of(std::string_view name) {
   return name == "f32" ? gpu::DType::f32 : name == "f16" ? gpu::DType::f16 : gpu::DType::bf16;
 }
 
-/// RMS(difference) / RMS(reference)
-double relative_error(const std::vector<float>& row, const json::array& reference) {
-  REQUIRE(row.size() == reference.size());
-  double difference = 0;
-  double size = 0;
-  for (std::size_t i = 0; i < row.size(); ++i) {
-    const double expected = reference[i].to_number<double>();
-    difference += std::pow(row[i] - expected, 2);
-    size += expected * expected;
-  }
-  return std::sqrt(difference / size);
-}
-
 double logprob(const std::vector<float>& row, TokenId token) {
   const double top = *std::max_element(row.begin(), row.end());
   double sum = 0;
@@ -96,7 +83,7 @@ TEST_CASE("logits, log-probabilities and greedy tokens are the reference's, for 
       const Rows logits = in_chunks(runner, prompt, int(prompt.size()), false);
       double worst = 0;
       for (const json::value& row : expected.at("rows").as_array())
-        worst = std::max(worst, relative_error(logits[std::size_t(row.at("position").as_int64())],
+        worst = std::max(worst, test::error_of(logits[std::size_t(row.at("position").as_int64())],
                                                row.at("logits").as_array()));
       CHECK(worst <= (bf16 ? 2e-2 : 1e-4));
       worst_of[int(dtype)] = std::max(worst_of[int(dtype)], worst);

@@ -4,10 +4,7 @@
 #include "models/synthetic/scripted.hpp"
 #include "tests/models/reference_checkpoint.hpp"
 
-#include <algorithm>
 #include <boost/json.hpp>
-#include <cmath>
-#include <cstring>
 #include <doctest/doctest.h>
 
 using namespace paceline;
@@ -17,49 +14,6 @@ namespace json = boost::json;
 namespace {
 
 using test::Rows;
-
-Stages load(const CheckpointSource& source, const Devices& devices,
-            const LoadOptions& options = {}) {
-  auto stages = load_model(source, devices, options);
-  REQUIRE_MESSAGE(stages, stages.error().text());
-  return std::move(*stages);
-}
-
-/// All rows of a sequence that is fed in pieces of `chunk`, with a stranger's rows before each.
-Rows in_pieces(const Stages& stages, const std::vector<TokenId>& tokens, int chunk = 1000,
-               bool company = false, int page_tokens = 8) {
-  test::Runner runner(stages, page_tokens);
-  const auto pages = runner.take_pages(int(tokens.size()));
-  const auto other = runner.take_pages(int(tokens.size()));
-  Rows out;
-  while (out.size() < tokens.size()) {
-    const std::size_t start = out.size();
-    const auto rows =
-        std::span(tokens).subspan(start, std::min<std::size_t>(chunk, tokens.size() - start));
-    std::vector<SequenceRows> batch{{pages, int(start), rows, 0}};
-    if (company)
-      batch.insert(batch.begin(), {other, 0, std::span(tokens).last(7), 7});
-    for (auto& row : runner.run(batch))
-      out.push_back(std::move(row));
-  }
-  return out;
-}
-
-/// The largest RMS(difference) / RMS(row) of any row.
-double difference(const Rows& a, const Rows& b) {
-  REQUIRE(a.size() == b.size());
-  double largest = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    double off = 0;
-    double size = 0;
-    for (std::size_t k = 0; k < a[i].size(); ++k) {
-      off += std::pow(double(a[i][k]) - b[i][k], 2);
-      size += std::pow(double(b[i][k]), 2);
-    }
-    largest = std::max(largest, std::sqrt(off / size));
-  }
-  return largest;
-}
 
 std::string refused_shards(const CheckpointSource& source, int shards,
                            const LoadOptions& options = {}) {
@@ -92,9 +46,11 @@ TEST_CASE("two shards' logits are the whole model's but for rounding") {
     double tolerance;
   };
   for (const Case& c : {Case{in_f32(), 1e-5}, Case{{}, 0.02}, Case{in_blocks(), 0.02}}) {
-    const Rows whole = in_pieces(load(*source, {test::device()}, c.options), tokens);
-    const Rows shards = in_pieces(load(*source, {test::group(2)}, c.options), tokens);
-    const double off = difference(shards, whole);
+    const Rows whole =
+        test::in_pieces(test::load_stages(*source, {test::device()}, c.options), tokens);
+    const Rows shards =
+        test::in_pieces(test::load_stages(*source, {test::group(2)}, c.options), tokens);
+    const double off = test::worst_error(shards, whole);
     MESSAGE("off by ", off);
     CHECK(off <= c.tolerance);
     CHECK(off > 0); // products are summed in another order
@@ -105,19 +61,22 @@ TEST_CASE("a number of shards has bits of its own, whatever is run beside and on
   const auto source = test::source_of("demo");
   const auto tokens = test::some_tokens(41, 4096);
   for (const LoadOptions& options : {LoadOptions{}, in_blocks()}) {
-    const Stages shards = load(*source, {test::group(2)}, options);
-    const Rows expected = in_pieces(shards, tokens);
+    const Stages shards = test::load_stages(*source, {test::group(2)}, options);
+    const Rows expected = test::in_pieces(shards, tokens);
     for (int run = 0; run < 3; ++run)
-      CHECK(test::same_bits(in_pieces(shards, tokens), expected));
+      CHECK(test::same_bits(test::in_pieces(shards, tokens), expected));
     for (const int chunk : {1, 5, 16})
-      CHECK(test::same_bits(in_pieces(shards, tokens, chunk, chunk > 1, chunk == 5 ? 4 : 16),
+      CHECK(test::same_bits(test::in_pieces(shards, tokens, chunk, chunk > 1, chunk == 5 ? 4 : 16),
                             expected));
     for (const int threads : {2, 3})
       CHECK(test::same_bits(
-          in_pieces(load(*source, {test::group(2, "cpu", threads)}, options), tokens, 5),
+          test::in_pieces(test::load_stages(*source, {test::group(2, "cpu", threads)}, options),
+                          tokens, 5),
           expected));
     CHECK(test::same_bits(
-        in_pieces(load(*source, {test::group(2), test::group(2)}, options), tokens, 16), expected));
+        test::in_pieces(test::load_stages(*source, {test::group(2), test::group(2)}, options),
+                        tokens, 16),
+        expected));
   }
 }
 
@@ -130,7 +89,7 @@ TEST_CASE("every family is divided, or says why it is not") {
     const auto source = test::source_of(folder.path());
     const ModelConfig config = source->config().value();
     const auto prompt = test::ids_of(entry.at("prompt"));
-    const Rows whole = in_pieces(load(*source, {test::device()}), prompt);
+    const Rows whole = test::in_pieces(test::load_stages(*source, {test::device()}), prompt);
     for (const int shards : {2, 4}) {
       CAPTURE(shards);
       const auto models = load_model(*source, {test::group(shards)}, {});
@@ -140,7 +99,7 @@ TEST_CASE("every family is divided, or says why it is not") {
       if (!models)
         continue;
       ++divided;
-      CHECK(difference(in_pieces(*models, prompt, 7, true), whole) <= 1e-4);
+      CHECK(test::worst_error(test::in_pieces(*models, prompt, 7, true), whole) <= 1e-4);
     }
   }
   CHECK(divided > 20);
@@ -148,8 +107,8 @@ TEST_CASE("every family is divided, or says why it is not") {
 
 TEST_CASE("a shard has its part of the weights and of the pages") {
   const auto source = test::source_of("demo");
-  const auto whole = load(*source, {test::device()}).front();
-  const auto shards = load(*source, {test::group(2)}).front();
+  const auto whole = test::load_stages(*source, {test::device()}).front();
+  const auto shards = test::load_stages(*source, {test::group(2)}).front();
   CHECK(shards->info().shards == 2);
   CHECK(shards->info().device.find('|') != std::string::npos);
   CHECK(shards->info().parameters == whole->info().parameters);
@@ -227,10 +186,10 @@ TEST_CASE("a scripted model in shards gives its rows, and shows a wrong page of 
   const ScriptedOptions options{.vocabulary = 16, .memory = 3, .seed = 5};
   const auto whole = make_scripted(options, test::device()).value();
   const auto tokens = test::some_tokens(12, 16);
-  const Rows expected = in_pieces({whole}, tokens);
+  const Rows expected = test::in_pieces({whole}, tokens);
   const Devices stages{test::group(2), test::group(2, "cpu", 2)};
   const auto models = make_scripted_stages(options, stages).value();
-  CHECK(test::same_bits(in_pieces(models, tokens), expected));
+  CHECK(test::same_bits(test::in_pieces(models, tokens), expected));
   for (std::size_t stage = 0; stage < 2; ++stage)
     for (const int shard : {0, 1}) {
       CAPTURE(stage);

@@ -2,7 +2,9 @@
 
 #include "models/sources.hpp"
 
+#include <algorithm>
 #include <boost/json.hpp>
+#include <cmath>
 #include <cstring>
 #include <doctest/doctest.h>
 #include <future>
@@ -63,6 +65,13 @@ std::shared_ptr<const CheckpointSource> source_of(const std::string& name) {
   return *source;
 }
 
+Stages load_stages(const CheckpointSource& source, const Devices& devices,
+                   const LoadOptions& options) {
+  auto stages = load_model(source, devices, options);
+  REQUIRE_MESSAGE(stages, stages.error().text());
+  return std::move(*stages);
+}
+
 bool same_bits(const Rows& a, const Rows& b) {
   if (a.size() != b.size())
     return false;
@@ -71,6 +80,27 @@ bool same_bits(const Rows& a, const Rows& b) {
         std::memcmp(a[i].data(), b[i].data(), a[i].size() * sizeof(float)) != 0)
       return false;
   return true;
+}
+
+double worst_error(const Rows& rows, const Rows& reference) {
+  REQUIRE(rows.size() == reference.size());
+  double worst = 0;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    REQUIRE(rows[r].size() == reference[r].size());
+    double difference = 0;
+    double size = 0;
+    for (std::size_t i = 0; i < rows[r].size(); ++i) {
+      difference += std::pow(double(rows[r][i]) - reference[r][i], 2);
+      size += std::pow(double(reference[r][i]), 2);
+    }
+    const double error = std::sqrt(difference / size);
+    worst = error <= worst ? worst : error;
+  }
+  return worst;
+}
+
+double error_of(const std::vector<float>& row, const boost::json::value& reference) {
+  return worst_error({row}, {boost::json::value_to<std::vector<float>>(reference)});
 }
 
 std::vector<TokenId> some_tokens(int count, int vocabulary) {
@@ -137,7 +167,7 @@ std::vector<std::uint32_t> Runner::take_pages(int tokens) {
   return ids;
 }
 
-std::vector<std::vector<float>> Runner::run(std::span<const SequenceRows> batch) {
+Rows Runner::run(std::span<const SequenceRows> batch) {
   int all = 0;
   int rows = 0;
   for (const SequenceRows& sequence : batch) {
@@ -158,14 +188,32 @@ std::vector<std::vector<float>> Runner::run(std::span<const SequenceRows> batch)
     received = stage.workspace->left;
   }
   const gpu::Tensor logits = stages_.back().workspace->logits();
-  std::vector<std::vector<float>> out;
+  Rows out;
   for (int r = 0; r < rows; ++r)
     out.emplace_back(logits.row(r), logits.row(r) + logits.cols);
   return out;
 }
 
-std::vector<std::vector<float>> logits_of(const std::shared_ptr<const Model>& model,
-                                          std::span<const TokenId> tokens) {
+Rows in_pieces(const Stages& stages, const std::vector<TokenId>& tokens, int chunk, bool company,
+               int page_tokens) {
+  Runner runner(stages, page_tokens);
+  const auto pages = runner.take_pages(int(tokens.size()));
+  const auto other = runner.take_pages(int(tokens.size()));
+  Rows out;
+  while (out.size() < tokens.size()) {
+    const std::size_t start = out.size();
+    const auto rows =
+        std::span(tokens).subspan(start, std::min<std::size_t>(chunk, tokens.size() - start));
+    std::vector<SequenceRows> batch{{pages, int(start), rows, 0}};
+    if (company)
+      batch.insert(batch.begin(), {other, 0, std::span(tokens).last(7), 7});
+    for (auto& row : runner.run(batch))
+      out.push_back(std::move(row));
+  }
+  return out;
+}
+
+Rows logits_of(const std::shared_ptr<const Model>& model, std::span<const TokenId> tokens) {
   Runner runner(model, 16);
   const auto pages = runner.take_pages(int(tokens.size()));
   const SequenceRows rows{pages, 0, tokens, 0};

@@ -35,11 +35,18 @@ std::shared_ptr<gpu::Device> group(int shards, const std::string& name = "cpu", 
 Result<std::shared_ptr<const Model>>
 load(const std::string& location, std::shared_ptr<gpu::Device> device, const LoadOptions& options);
 
+Stages load_stages(const CheckpointSource& source, const Devices& devices,
+                   const LoadOptions& options = {});
+
 /// What a name or a folder is opened as.
 std::shared_ptr<const CheckpointSource> source_of(const std::string& name);
 
 using Rows = std::vector<std::vector<float>>;
 bool same_bits(const Rows& a, const Rows& b);
+/// The largest RMS(difference) / RMS(reference) of any row; NaN counts as largest.
+double worst_error(const Rows& rows, const Rows& reference);
+/// The same of one row, whose reference is a list of numbers.
+double error_of(const std::vector<float>& row, const boost::json::value& reference);
 std::vector<TokenId> some_tokens(int count, int vocabulary);
 
 /// A list of ids in a reference file.
@@ -59,7 +66,7 @@ public:
   gpu::KvPool& pool(std::size_t stage = 0) { return *stages_[stage].pool; }
 
   /// One pass; the logits it leaves, row by row.
-  std::vector<std::vector<float>> run(std::span<const SequenceRows> batch);
+  Rows run(std::span<const SequenceRows> batch);
   /// How often a stage has said that it is in its last layer.
   int nearly_done() const { return nearly_done_; }
 
@@ -76,8 +83,12 @@ private:
   std::vector<gpu::PageRef> held_; ///< The first stage's: one number for all.
 };
 
+/// All rows of a sequence that is fed in pieces of `chunk`, with a stranger's rows before each if
+/// it has company.
+Rows in_pieces(const Stages& stages, const std::vector<TokenId>& tokens, int chunk = 1000,
+               bool company = false, int page_tokens = 8);
+
 /// All rows of logits of one sequence in one pass.
-std::vector<std::vector<float>> logits_of(const std::shared_ptr<const Model>& model,
-                                          std::span<const TokenId> tokens);
+Rows logits_of(const std::shared_ptr<const Model>& model, std::span<const TokenId> tokens);
 
 } // namespace paceline::models::test

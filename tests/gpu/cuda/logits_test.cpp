@@ -5,12 +5,11 @@
 
 #include <doctest/doctest.h>
 
-#include <cmath>
-#include <numeric>
 #include <utility>
 
 using namespace paceline;
 using namespace paceline::models;
+using test::worst_error;
 
 namespace {
 
@@ -22,23 +21,6 @@ std::vector<std::vector<float>> logits_on(const std::string& device, const LoadO
   for (std::size_t i = 0; i < tokens.size(); ++i)
     tokens[i] = TokenId(i * 37 % 250 + 10);
   return test::logits_of(*model, tokens);
-}
-
-/// RMS of the difference over RMS of the reference; the worst row's.
-double worst_error(const std::vector<std::vector<float>>& rows,
-                   const std::vector<std::vector<float>>& reference) {
-  REQUIRE(rows.size() == reference.size());
-  double worst = 0;
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    double difference = 0;
-    for (std::size_t i = 0; i < rows[r].size(); ++i)
-      difference += std::pow(double(rows[r][i]) - double(reference[r][i]), 2);
-    const double size =
-        std::inner_product(reference[r].begin(), reference[r].end(), reference[r].begin(), 0.0);
-    const double error = std::sqrt(difference / size);
-    worst = error <= worst ? worst : error; // NaN counts as worst.
-  }
-  return worst;
 }
 
 } // namespace

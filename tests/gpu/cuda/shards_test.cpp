@@ -6,10 +6,8 @@
 #include "tests/gpu/cuda_emulation/cuda_emulation.hpp"
 #include "tests/models/reference_checkpoint.hpp"
 
-#include <algorithm>
 #include <array>
 #include <boost/json.hpp>
-#include <cmath>
 
 using namespace paceline;
 using namespace paceline::testing;
@@ -42,44 +40,6 @@ std::shared_ptr<gpu::Device> gpus(int first, int count) {
   return devices.front()->make_group(devices).value();
 }
 
-Stages load(const models::CheckpointSource& source, const Devices& devices,
-            const models::LoadOptions& options) {
-  auto stages = models::load_model(source, devices, options);
-  REQUIRE_MESSAGE(stages, stages.error().text());
-  return std::move(*stages);
-}
-
-Rows in_pieces(const Stages& stages, const std::vector<TokenId>& tokens, std::size_t chunk = 1000) {
-  test::Runner runner(stages, 8);
-  const auto pages = runner.take_pages(int(tokens.size()));
-  Rows out;
-  while (out.size() < tokens.size()) {
-    const auto rows = std::span(tokens).subspan(out.size());
-    const models::SequenceRows piece{pages, int(out.size()),
-                                     rows.first(std::min(chunk, rows.size())), 0};
-    for (auto& row : runner.run({&piece, 1}))
-      out.push_back(std::move(row));
-  }
-  return out;
-}
-
-/// The largest RMS(difference) / RMS(row) of any row; NaN counts as largest.
-double difference(const Rows& a, const Rows& b) {
-  REQUIRE(a.size() == b.size());
-  double largest = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    double off = 0;
-    double size = 0;
-    for (std::size_t k = 0; k < a[i].size(); ++k) {
-      off += std::pow(double(a[i][k]) - b[i][k], 2);
-      size += std::pow(double(b[i][k]), 2);
-    }
-    const double error = std::sqrt(off / size);
-    largest = error <= largest ? largest : error;
-  }
-  return largest;
-}
-
 EngineOptions in_shards(int stages = 1) {
   EngineOptions options = small_on("cuda:0");
   options.devices.clear();
@@ -110,12 +70,13 @@ TEST_CASE("two and four shards on GPUs say what the CPU's say, but for rounding"
         models::LoadOptions options;
         options.dtype = c.format;
         const Machine machine(shards);
-        const Rows expected = in_pieces(load(*source, {test::group(shards)}, options), prompt);
-        const Stages model = load(*source, {gpus(0, shards)}, options);
-        const Rows rows = in_pieces(model, prompt);
-        const double off = difference(rows, expected);
+        const Rows expected =
+            test::in_pieces(test::load_stages(*source, {test::group(shards)}, options), prompt);
+        const Stages model = test::load_stages(*source, {gpus(0, shards)}, options);
+        const Rows rows = test::in_pieces(model, prompt);
+        const double off = test::worst_error(rows, expected);
         CHECK(off <= c.tolerance);
-        CHECK(test::same_bits(in_pieces(model, prompt, 3), rows));
+        CHECK(test::same_bits(test::in_pieces(model, prompt, 3), rows));
       }
   }
 }
@@ -133,7 +94,7 @@ TEST_CASE("shards on GPUs have the same bits by NCCL and by copies, linked and n
     Devices devices{gpus(0, 2)};
     if (stages)
       devices.push_back(gpus(2, 2));
-    return in_pieces(load(*source, devices, {}), prompt, nccl ? 5 : 12);
+    return test::in_pieces(test::load_stages(*source, devices, {}), prompt, nccl ? 5 : 12);
   };
   const Rows expected = rows(false, true, false);
   CHECK(test::same_bits(rows(true, true, false), expected));
