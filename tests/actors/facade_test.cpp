@@ -3,8 +3,8 @@
 #include "actors/facade.hpp"
 #include "models/synthetic/scripted.hpp"
 #include "tests/actors/mail.hpp"
-#include "tests/support/engine_fixture.hpp"
 #include "tests/support/pools.hpp"
+#include "tests/support/recorder.hpp"
 
 #include <doctest/doctest.h>
 
@@ -18,12 +18,6 @@ using namespace paceline::testing;
 using namespace std::chrono_literals;
 
 namespace {
-
-struct Caller final : base::EventSink {
-  void deliver(Event event) override { answer.add(std::move(event)); }
-  bool ended() const { return !answer.ends.empty(); }
-  Answer answer;
-};
 
 struct World {
   World() {
@@ -39,28 +33,18 @@ struct World {
     simulation.tell(facade, handles);
   }
 
-  std::shared_ptr<Caller> submit(SequenceId id, std::optional<base::Duration> deadline = {}) {
+  std::shared_ptr<Recorder> submit(SequenceId id, std::optional<base::Duration> deadline = {}) {
     auto spec = std::make_shared<SequenceSpec>();
     spec->id = id;
     spec->prompt_tokens = 2;
     spec->max_tokens = 100;
     spec->noise.seed = 40 + id;
-    auto caller = std::make_shared<Caller>();
+    auto caller = std::make_shared<Recorder>();
     simulation.tell(facade, Submit{spec, {1, 2}, {}, true, deadline, caller});
     return caller;
   }
-  /// What the scheduler says of tokens first, first + 1, ...
-  Committed news(SequenceId id, int first, std::vector<TokenId> tokens, bool last = false) {
-    Committed news;
-    news.sequence = id;
-    news.first = first;
-    news.sources.assign(tokens.size(), TokenSource::target);
-    news.tokens = std::move(tokens);
-    news.length = last;
-    return news;
-  }
   void commit(Committed committed) { simulation.tell(facade, Commits{{std::move(committed)}}); }
-  void await(const Caller& caller) {
+  void await(const Recorder& caller) {
     REQUIRE(simulation.run_until([&] { return caller.ended(); }));
   }
 
@@ -78,8 +62,8 @@ TEST_CASE("a request is admitted, streams its tokens, ends once, and the schedul
   const auto admitted = world.scheduler.take<Admit>();
   CHECK(admitted.spec->id == 7);
   CHECK(admitted.tokens == Tokens{1, 2});
-  world.commit(world.news(7, 0, {3, 4}));
-  world.commit(world.news(7, 2, {5}, true));
+  world.commit(news(7, 0, {3, 4}));
+  world.commit(news(7, 2, {5}, true));
   CHECK(world.scheduler.take<Abandon>().sequence == 7);
   CHECK(caller->answer.tokens == Tokens{3, 4, 5});
   CHECK(caller->answer.text == " 3 4 5");
@@ -92,8 +76,8 @@ TEST_CASE("a new scheduler gets every open request with all that was delivered, 
   World world;
   const auto ended = world.submit(1);
   const auto open = world.submit(2);
-  world.commit(world.news(1, 0, {3}, true));
-  world.commit(world.news(2, 0, {4, 5}));
+  world.commit(news(1, 0, {3}, true));
+  world.commit(news(2, 0, {4, 5}));
   world.await(*ended);
   Mock<SchedulerActor> successor{world.simulation};
   world.wire(successor.actor);
@@ -101,7 +85,7 @@ TEST_CASE("a new scheduler gets every open request with all that was delivered, 
   CHECK(admitted.spec->id == 2);
   CHECK(admitted.tokens == Tokens{1, 2, 4, 5});
   world.wire(successor.actor); // somebody else was restarted: nothing is admitted again
-  world.commit(world.news(2, 2, {6}, true));
+  world.commit(news(2, 2, {6}, true));
   CHECK(successor.take<Abandon>().sequence == 2);
   CHECK(open->answer.tokens == Tokens{4, 5, 6});
 }
@@ -110,7 +94,7 @@ TEST_CASE("a deadline ends what is not finished by then, keeping what it has") {
   World world;
   const auto late = world.submit(1, 50ms);
   const auto unhurried = world.submit(2);
-  world.commit(world.news(1, 0, {3}));
+  world.commit(news(1, 0, {3}));
   const auto begin = world.simulation.now();
   world.await(*late);
   CHECK(world.simulation.now() - begin == 50ms);
@@ -125,7 +109,7 @@ TEST_CASE("draining refuses new requests, answers with the last end, and has a l
   const auto second = world.submit(2);
   bool drained = false;
   world.simulation.run_until([&] { return !world.scheduler.mail->empty(); });
-  world.commit(world.news(1, 0, {3}));
+  world.commit(news(1, 0, {3}));
   const auto begin = world.simulation.now();
   drained = world.simulation.ask<Drained>(world.facade, Drain{2s}).has_value();
   CHECK(drained);

@@ -109,18 +109,7 @@ TEST_CASE("a draft on a node: whole rows of q give the tokens of a draft that is
 
 TEST_CASE("a draft on a node: rows that are cut before the draw are what was drawn from") {
   RunningNode node;
-  EngineOptions options = with_node(node);
-  options.speculation = SpeculationMode::sync;
-  options.draft_top_k = 3;
-  Engine engine = open_engine(options);
-  std::uint64_t accepted = 0;
-  for (std::uint64_t seed = 1; accepted < 100; ++seed) {
-    Request request = repeatable("def", 64, seed);
-    request.verify = VerifyRule::rejection;
-    accepted += ask(engine, request).end().speculation.accepted;
-    // Every 64th draw is repeated here from the row that came; one that differs ends the draft.
-    REQUIRE_FALSE(engine.metrics().draft_disabled);
-  }
+  check_cut_rows(with_node(node));
 }
 
 TEST_CASE("a node that is killed costs no token, and drafts again when it is back") {

@@ -140,17 +140,7 @@ TEST_CASE("each device of a target in shards has its part of the weights and pag
 }
 
 TEST_CASE("a draft out of a target in shards has weights of its own, and changes no token") {
-  EngineOptions options = in_shards();
-  const Request request = repeatable("import os\n", 16);
-  const auto expected = [&] {
-    Engine engine = open_engine(options);
-    return ask(engine, request).tokens;
-  }();
-  options.drafters = {"self:mxfp6"};
-  options.speculation = SpeculationMode::sync;
-  Engine engine = open_engine(options);
-  CHECK(ask(engine, request).tokens == expected);
-  CHECK(engine.draft_model().value().shared_bytes == 0);
+  check_draft_of_parts(in_shards());
 }
 
 TEST_CASE("what does not go with shards is refused by name") {

@@ -304,17 +304,7 @@ TEST_CASE("on real threads: a target on two cores says what it says on one") {
 TEST_CASE("a draft out of a target in stages has weights of its own, and changes no token") {
   EngineOptions options;
   options.devices = {"cpu:0", "cpu:1"};
-  options.speculation = SpeculationMode::off;
-  const Request request = repeatable("import os\n", 16);
-  const auto expected = [&] {
-    Engine engine = open_engine(options);
-    return ask(engine, request).tokens;
-  }();
-  options.drafters = {"self:mxfp6"};
-  options.speculation = SpeculationMode::sync;
-  Engine engine = open_engine(options);
-  CHECK(ask(engine, request).tokens == expected);
-  CHECK(engine.draft_model().value().shared_bytes == 0);
+  check_draft_of_parts(options);
 }
 
 TEST_CASE("what does not go with stages is refused by name") {

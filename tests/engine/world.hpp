@@ -7,6 +7,8 @@
 #include "actors/request_sink.hpp"
 #include "actors/system/timekeeper.hpp"
 #include "tests/support/engine_fixture.hpp"
+#include "tests/support/recorder.hpp"
+#include "tests/support/requests.hpp"
 #include "tests/support/simulation.hpp"
 
 #include <algorithm>
@@ -16,14 +18,6 @@
 #include <vector>
 
 namespace paceline::testing {
-
-/// Keeps what it is sent.
-class Recorder final : public base::EventSink {
-public:
-  void deliver(Event event) override { answer.add(std::move(event)); }
-  bool ended() const { return !answer.ends.empty(); }
-  Answer answer;
-};
 
 class EngineWorld {
 public:
@@ -135,5 +129,20 @@ private:
   messages::FacadeActor facade_; ///< There is only one, also once it is dead.
   std::uint64_t requests_ = 0;
 };
+
+/// A draft out of a target that lies in parts has weights of its own, and changes no token.
+inline void check_draft_of_parts(EngineOptions options) {
+  const Request request = repeatable("import os\n", 16);
+  options.speculation = SpeculationMode::off;
+  const auto expected = [&] {
+    Engine engine = open_engine(options);
+    return ask(engine, request).tokens;
+  }();
+  options.drafters = {"self:mxfp6"};
+  options.speculation = SpeculationMode::sync;
+  Engine engine = open_engine(options);
+  CHECK(ask(engine, request).tokens == expected);
+  CHECK(engine.draft_model().value().shared_bytes == 0);
+}
 
 } // namespace paceline::testing

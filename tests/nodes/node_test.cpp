@@ -51,18 +51,7 @@ TEST_CASE("a node in this process: the tokens of plain decoding, in every mode")
 
 TEST_CASE("a node in this process: rows of q that were cut are those that were drawn from") {
   const auto node = open_node();
-  EngineOptions options = with_node(*node);
-  options.speculation = SpeculationMode::sync;
-  options.draft_top_k = 3;
-  Engine engine = open_engine(options);
-  std::uint64_t accepted = 0;
-  for (std::uint64_t seed = 1; accepted < 100; ++seed) {
-    Request request = repeatable("def", 64, seed);
-    request.verify = VerifyRule::rejection;
-    accepted += ask(engine, request).end().speculation.accepted;
-    // Every 64th draw is repeated here from the row that came; one that differs ends the draft.
-    REQUIRE_FALSE(engine.metrics().draft_disabled);
-  }
+  check_cut_rows(with_node(*node));
 }
 
 TEST_CASE("a node in this process: its forks come true, and it goes on from them") {

@@ -2,8 +2,8 @@
 #include "scheduling/requests.hpp"
 
 #include "models/synthetic/scripted.hpp"
-#include "tests/support/engine_fixture.hpp"
 #include "tests/support/pools.hpp"
+#include "tests/support/recorder.hpp"
 
 #include <doctest/doctest.h>
 
@@ -16,12 +16,6 @@ using namespace paceline::testing;
 using namespace std::chrono_literals;
 
 namespace {
-
-struct Caller final : base::EventSink {
-  void deliver(Event event) override { answer.add(std::move(event)); }
-  bool ended() const { return !answer.ends.empty(); }
-  Answer answer;
-};
 
 /// Leaves out one blank where a text begins, as SentencePiece's decoders do.
 class Opening final : public text::Tokenizer {
@@ -50,27 +44,20 @@ struct World {
                      models::make_scripted_tokenizer("scripted:vocabulary=32").value())
       : requests({std::move(tokenizer), std::make_shared<base::Telemetry>(), 0}) {}
 
-  std::shared_ptr<Caller> submit(SequenceId id, std::vector<std::string> stop = {},
-                                 std::optional<base::Duration> deadline = {},
-                                 Tokens prompt = {1, 2}) {
+  std::shared_ptr<Recorder> submit(SequenceId id, std::vector<std::string> stop = {},
+                                   std::optional<base::Duration> deadline = {},
+                                   Tokens prompt = {1, 2}) {
     auto spec = std::make_shared<speculation::SequenceSpec>();
     spec->id = id;
     spec->prompt_tokens = int(prompt.size());
     spec->max_tokens = 100;
     spec->noise.seed = 40 + id;
-    auto caller = std::make_shared<Caller>();
+    auto caller = std::make_shared<Recorder>();
     take(requests.submit({spec, std::move(prompt), std::move(stop), true, deadline, caller}, now));
     return caller;
   }
-  /// What the scheduler says of tokens first, first + 1, ...
   void commit(SequenceId id, int first, std::vector<TokenId> tokens, bool last = false) {
-    Committed news;
-    news.sequence = id;
-    news.first = first;
-    news.sources.assign(tokens.size(), TokenSource::target);
-    news.tokens = std::move(tokens);
-    news.length = last;
-    take(requests.committed({{std::move(news)}}, now));
+    take(requests.committed({{news(id, first, std::move(tokens), last)}}, now));
   }
   void take(Requests::Actions actions) {
     for (auto& action : actions)

@@ -4,6 +4,7 @@
 #include "tests/support/engine_fixture.hpp"
 #include "tests/support/requests.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -29,6 +30,19 @@ inline void ask_until(Engine& engine, const Request& request, const std::vector<
 }
 inline bool drafted(const Answer& answer) {
   return answer.end().speculation.accepted > 0;
+}
+/// Every 64th draw is repeated here from the row that came; one that differs ends the draft.
+inline void check_cut_rows(EngineOptions options) {
+  options.speculation = SpeculationMode::sync;
+  options.draft_top_k = 3;
+  Engine engine = open_engine(options);
+  std::uint64_t accepted = 0;
+  for (std::uint64_t seed = 1; accepted < 100; ++seed) {
+    Request request = repeatable("def", 64, seed);
+    request.verify = VerifyRule::rejection;
+    accepted += ask(engine, request).end().speculation.accepted;
+    REQUIRE_FALSE(engine.metrics().draft_disabled);
+  }
 }
 
 } // namespace paceline::testing
