@@ -70,8 +70,11 @@ Result<void> check_shards(const std::string& location, const ModelConfig& c, boo
                   "leave it out: its devices are stages then");
   if (divides(c, in_blocks, shards))
     return {};
-  return refuse(fmt::format("has {} heads, {} of keys and values, and {} feed-forward units{}",
-                            c.heads, c.kv_heads, c.ffn,
+  const std::string experts =
+      c.mixture ? fmt::format("experts of {} units, in whole eights", c.mixture->ffn)
+                : fmt::format("{} feed-forward units", c.ffn);
+  return refuse(fmt::format("has {} heads, {} of keys and values, and {}{}", c.heads, c.kv_heads,
+                            experts,
                             in_blocks ? fmt::format(", in blocks of {}", gpu::mx_block) : ""),
                 fmt::format("give {}", fmt::join(numbers_that_divide(c, in_blocks), ", ")));
 }
