@@ -103,9 +103,8 @@ public:
 
   /// Sets the prior of the draft's cost: the time of a step is that of reading weights.
   void adjust(speculation::PolicyOptions& policy, const LoadedModel& target) const override {
-    const auto bytes = std::max<std::size_t>(target.info({}).weight_bytes, 1);
     policy.prior_cost_ratio =
-        std::clamp(double(draft_.model->info().weight_bytes) / double(bytes), 0.005, 1.0);
+        std::clamp(draft_.step_bytes() / std::max(target.step_bytes(), 1.0), 0.005, 1.0);
     if (map_ || is_head())
       policy.lookahead = chain_at_most(policy.lookahead);
   }

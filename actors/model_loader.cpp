@@ -39,6 +39,20 @@ ModelInfo LoadedModel::info(const std::string& name) const {
   return info;
 }
 
+double LoadedModel::step_bytes() const {
+  const auto of = [](const models::Model& stage) {
+    const models::ExpertWeights experts = stage.expert_weights();
+    double skipped = 0;
+    for (const auto& weight : experts.weights)
+      skipped += (1 - experts.share) * double(weight->bytes());
+    return double(stage.info().weight_bytes) - skipped;
+  };
+  double bytes = of(*model);
+  for (const auto& stage : behind)
+    bytes += of(*stage);
+  return bytes;
+}
+
 Result<std::shared_ptr<gpu::Device>> ModelLoader::open_device(const std::string& name,
                                                               int threads) const {
   if (is_node_device(name))

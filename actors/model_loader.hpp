@@ -33,6 +33,9 @@ struct LoadedModel {
   gpu::Device& last_device() const { return in_stages() ? behind.back()->device() : *device; }
   /// name: the one that the caller used.
   ModelInfo info(const std::string& name) const;
+  /// Returns the bytes of weights that a step of one row reads, as far as they are on this machine;
+  /// of layers elsewhere all.
+  double step_bytes() const;
   /// Makes the pool of the first stage.
   Result<std::shared_ptr<gpu::KvPool>> make_pool(int page_tokens, std::size_t pages) const {
     return gpu::KvPool::create(*device, model->kv_shape(page_tokens), pages);

@@ -20,6 +20,17 @@ double multiply_adds(const gpu::Weight& weight) {
   return double(weight.outputs()) * weight.inputs();
 }
 
+double bytes_of(const gpu::Weight& weight) {
+  return double(weight.bytes());
+}
+
+double total(const Weights& weights, double (*of)(const gpu::Weight&)) {
+  double sum = 0;
+  for (const auto& weight : weights)
+    sum += of(*weight);
+  return sum;
+}
+
 /// Multiplies one row with some weights, and many rows with the first of them.
 class Products final : public gpu::Step {
 public:
@@ -100,17 +111,12 @@ scheduling::StepPrior measure_step_prior(gpu::Device& device, const models::Mode
   if (!(*lane)->submit(products))
     return {};
   const auto [reading, arithmetic] = products->seconds();
-  double bytes = 0;
-  double bytes_read = 0;
-  double work = 0;
-  for (const auto& weight : all) {
-    bytes += double(weight->bytes());
-    work += multiply_adds(*weight);
-  }
-  for (const auto& weight : some)
-    bytes_read += double(weight->bytes());
-  return {reading * bytes / bytes_read,
-          arithmetic / many_rows * work / multiply_adds(*some.front())};
+  const models::ExpertWeights experts = model.expert_weights();
+  const double byte = reading / total(some, bytes_of);
+  const double work =
+      total(all, multiply_adds) + experts.share * total(experts.weights, multiply_adds);
+  return {byte * total(all, bytes_of), arithmetic / many_rows * work / multiply_adds(*some.front()),
+          byte * total(experts.weights, bytes_of), experts.share};
 }
 
 } // namespace paceline::execution

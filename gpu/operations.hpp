@@ -14,6 +14,7 @@
 
 #include "base/host_device.hpp"
 #include "gpu/kv_pool.hpp"
+#include "gpu/routing.hpp"
 #include "gpu/tensor.hpp"
 #include "sampling/guess.hpp"
 #include "sampling/rules.hpp"
@@ -219,6 +220,19 @@ public:
   /// Device::prepare_fast_products has seen the weight's shape. The bits may differ from linear's.
   /// They depend on a row alone all the same, if rows come in whole chunks of fast_chunk.
   virtual void linear_fast(Tensor out, Tensor in, const Weight& w, bool add);
+  /// Chooses the experts of each row: those with the highest scores, among equal ones the lowest
+  /// number. A weight is the expert's part of a softmax over all scores of the row. scores: [rows,
+  /// experts].
+  virtual void route(const Routing& routing, Tensor scores, const RouterOptions& options) = 0;
+  /// Sets out[s] = in * w_e^T + bias for the expert e of each slot s. w: the experts' weights one
+  /// below the other, of equal outputs, which are a multiple of 16. out: [picks, an expert's
+  /// outputs], in slots; in: [rows, inputs] or [picks, inputs], as `order` says. The weights of an
+  /// expert that has no rows are not read, those of any other once for all its rows.
+  virtual void expert_linear(Tensor out, Tensor in, RoutedRows order, const Weight& w,
+                             const Routing& routing) = 0;
+  /// Sets out[r] to the weighted sum of a row's picks in the order of these, or adds it with `add`.
+  /// out: [rows, cols]; in: [picks, cols], in slots.
+  virtual void combine(Tensor out, Tensor in, const Routing& routing, bool add) = 0;
   /// Normalises and rotates queries and keys in place (pairs (i, i + rope's columns), Su et al.
   /// 2021 as in Llama), then writes keys and values to the cache. qkv: [rows, (heads + 2 kv_heads)
   /// * head_dim], queries first, then keys, then values.

@@ -3,6 +3,14 @@
 #include <algorithm>
 
 namespace paceline::models {
+namespace {
+
+double average_ffn(const ModelConfig& c, int MixtureConfig::*experts) {
+  const double share = double(c.mixtures()) / c.layers;
+  return (1 - share) * c.ffn + (c.mixture ? share * (*c.mixture).*experts * c.mixture->ffn : 0);
+}
+
+} // namespace
 
 int ModelConfig::window() const {
   int widest = 0;
@@ -12,6 +20,18 @@ int ModelConfig::window() const {
     widest = std::max(widest, layer.window);
   }
   return widest;
+}
+
+int ModelConfig::mixtures() const {
+  return mixture ? int(std::ranges::count(mixture->layers, true)) : 0;
+}
+
+double ModelConfig::active_ffn() const {
+  return average_ffn(*this, &MixtureConfig::top_k);
+}
+
+double ModelConfig::stored_ffn() const {
+  return average_ffn(*this, &MixtureConfig::experts);
 }
 
 } // namespace paceline::models

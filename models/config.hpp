@@ -29,6 +29,16 @@ struct LayerConfig {
   int rope = 0;   ///< Index of ModelConfig::ropes; -1: positions are not encoded (NoPE).
 };
 
+/// Feed-forwards that are mixtures of experts (Shazeer et al. 2017; in a transformer Lepikhin et
+/// al. 2020): a row goes to the `top_k` experts that its router scores highest.
+struct MixtureConfig {
+  int experts = 0;
+  int top_k = 0;
+  int ffn = 0; ///< Width of each expert.
+  gpu::RouterOptions router;
+  std::vector<bool> layers; ///< [layers]: whether a layer has a mixture; the others are dense.
+};
+
 /// The further configuration of an EAGLE-3 head (eagle3.hpp): its first block reads, beside its own
 /// token's embedding, hidden states of another model at the position before.
 struct FusionConfig {
@@ -45,7 +55,7 @@ struct ModelConfig {
   int heads = 0;
   int kv_heads = 0;
   int head_dim = 0;
-  int ffn = 0;
+  int ffn = 0; ///< Width of a dense feed-forward.
   int vocabulary = 0;
   int context = 0;
   float norm_epsilon = 1e-5f;
@@ -63,7 +73,8 @@ struct ModelConfig {
   std::vector<RopeConfig> ropes;
   std::vector<LayerConfig> attention; ///< [layers]
   StoredQuantization quantization;
-  std::optional<FusionConfig> fusion; ///< None: it is not a head.
+  std::optional<MixtureConfig> mixture; ///< None: all layers are dense.
+  std::optional<FusionConfig> fusion;   ///< None: it is not a head.
   std::vector<int> taps; ///< Layers whose inputs stay in the pages, for a head to read.
 
   /// Returns the rows of the output head.
@@ -72,6 +83,16 @@ struct ModelConfig {
   int features() const { return fusion ? hidden : int(taps.size()) * hidden; }
   /// Returns the widest window of the layers; 0: some layer sees all positions.
   int window() const;
+  /// Returns the mixture of a layer; null: the layer is dense.
+  const MixtureConfig* mixture_in(int layer) const {
+    return mixture && mixture->layers[std::size_t(layer)] ? &*mixture : nullptr;
+  }
+  /// Returns the number of layers that have a mixture.
+  int mixtures() const;
+  /// Returns the units of a layer's feed-forward that a row passes through, and that there are, on
+  /// average over the layers.
+  double active_ffn() const;
+  double stored_ffn() const;
 };
 
 /// Reads a config.json of the Hugging Face hub. Refuses by name what changes results and is not

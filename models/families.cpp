@@ -11,6 +11,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <utility>
 
 namespace paceline::models {
 namespace json = boost::json;
@@ -59,6 +60,55 @@ void read_qwen2(text::JsonFields& fields, ModelConfig& c) {
   read_qwen(fields, c);
   c.qkv_bias = true;
   c.attention_out_bias = false;
+}
+
+/// Reads a mixture in the layers that `mixes` says. count: what the file calls the experts' number.
+template <class F>
+void read_mixture(text::JsonFields& fields, ModelConfig& c, const char* count, int ffn,
+                  const F& mixes) {
+  MixtureConfig mixture;
+  mixture.experts = int(fields.integer(count, 1, limits::experts_max));
+  mixture.top_k = int(fields.integer("num_experts_per_tok", 1, limits::experts_max));
+  mixture.ffn = ffn;
+  if (mixture.top_k > mixture.experts)
+    fields.wrong(ErrorCode::corrupt,
+                 fmt::format("num_experts_per_tok {} is more than the {} experts", mixture.top_k,
+                             mixture.experts),
+                 "the checkpoint contradicts itself");
+  for (int i = 0; i < c.layers; ++i)
+    mixture.layers.push_back(mixes(i));
+  c.mixture = std::move(mixture);
+}
+
+/// Reads the options of Mixtral, whose layers are all mixtures.
+void read_mixtral(text::JsonFields& fields, ModelConfig& c) {
+  const int window = window_of(fields, 0);
+  set_windows(fields, c, window, [](int) { return true; });
+  read_mixture(fields, c, "num_local_experts", c.ffn, [](int) { return true; });
+  c.mixture->router.normalised = true;
+}
+
+/// Reads the options of Qwen 3 MoE. Every nth layer is a mixture, unless it is listed as dense.
+void read_qwen3_moe(text::JsonFields& fields, ModelConfig& c) {
+  const bool slides = fields.boolean("use_sliding_window", false);
+  const int window = window_of(fields, 4096);
+  set_windows(fields, c, slides ? window : 0, [](int) { return true; });
+  const auto step = fields.integer("decoder_sparse_step", 1, limits::layers_max, 1);
+  const json::value* list = fields.find("mlp_only_layers");
+  const bool listed = list && !list->is_null();
+  if (listed && !list->is_array())
+    return fields.wrong(ErrorCode::corrupt, "mlp_only_layers is not a list", "");
+  const auto ffn = fields.integer("moe_intermediate_size", 1, 8 * limits::hidden_max, 768);
+  read_mixture(fields, c, "num_experts", int(ffn), [&](int layer) {
+    const bool dense = listed && std::ranges::count(list->get_array(), json::value(layer)) > 0;
+    return !dense && (layer + 1) % step == 0;
+  });
+  c.mixture->router.normalised = fields.boolean("norm_topk_prob", false);
+}
+
+void read_olmoe(text::JsonFields& fields, ModelConfig& c) {
+  read_mixture(fields, c, "num_experts", c.ffn, [](int) { return true; });
+  c.mixture->router.normalised = fields.boolean("norm_topk_prob", false);
 }
 
 void read_phi3(text::JsonFields& fields, ModelConfig& c) {
@@ -121,6 +171,17 @@ const Family families[] = {
      .model_type = "mistral",
      .models = "Mistral 7B",
      .read = read_mistral},
+    {.architecture = "MixtralForCausalLM",
+     .model_type = "mixtral",
+     .models = "Mixtral",
+     .tensors = {.router = "block_sparse_moe.gate",
+                 .experts = "block_sparse_moe.experts.",
+                 .expert_gate = "w1",
+                 .expert_up = "w3",
+                 .expert_down = "w2"},
+     .norm_epsilon = 1e-5,
+     .rope = {.theta = 1'000'000},
+     .read = read_mixtral},
     {.architecture = "Qwen2ForCausalLM",
      .model_type = "qwen2",
      .models = "Qwen 2 and 2.5",
@@ -131,6 +192,11 @@ const Family families[] = {
      .qk_norm = QkNorm::per_head,
      .head_dim = 128,
      .read = read_qwen},
+    {.architecture = "Qwen3MoeForCausalLM",
+     .model_type = "qwen3_moe",
+     .models = "Qwen 3 MoE",
+     .qk_norm = QkNorm::per_head,
+     .read = read_qwen3_moe},
     {.architecture = "Gemma2ForCausalLM",
      .model_type = "gemma2",
      .models = "Gemma 2",
@@ -172,6 +238,12 @@ const Family families[] = {
      .tensors = {"", "post_attention_layernorm", "", "post_feedforward_layernorm"},
      .qk_norm = QkNorm::full_width,
      .norm_epsilon = 1e-5},
+    {.architecture = "OlmoeForCausalLM",
+     .model_type = "olmoe",
+     .models = "OLMoE",
+     .qk_norm = QkNorm::full_width,
+     .norm_epsilon = 1e-5,
+     .read = read_olmoe},
 };
 
 /// Lists all architectures: "LlamaForCausalLM, ..."

@@ -15,6 +15,11 @@ struct BlockTensors {
   const char* attention_post_norm = ""; ///< The norm of attention's output, before the residual.
   const char* ffn_norm = "post_attention_layernorm";
   const char* ffn_post_norm = "";
+  const char* router = "mlp.gate";
+  const char* experts = "mlp.experts."; ///< Before an expert's number and the names of its parts.
+  const char* expert_gate = "gate_proj";
+  const char* expert_up = "up_proj";
+  const char* expert_down = "down_proj";
   bool fused = false; ///< It has qkv_proj and gate_up_proj, in place of three and two tensors.
 };
 

@@ -26,6 +26,7 @@ inline constexpr std::size_t quantized_patterns_max = 4096;
 /// A model with more than this is refused.
 inline constexpr int layers_max = 1024;
 inline constexpr int hidden_max = 1 << 17;
+inline constexpr int experts_max = 1 << 12;
 inline constexpr int heads_max = 1 << 12;
 inline constexpr int head_dim_max = 1 << 12;
 inline constexpr int context_max = 1 << 24;

@@ -150,6 +150,8 @@ private:
     b.attention_post_norm = hidden_norm(TensorRole::attention_post_norm);
     b.ffn_norm = hidden_norm(TensorRole::ffn_norm);
     b.ffn_post_norm = hidden_norm(TensorRole::ffn_post_norm);
+    if (c.mixture_in(i))
+      b.router = packer_.pack({{{TensorRole::router, i}, c.mixture->experts}}, c.hidden);
     set_layers(b, i);
     return b;
   }
@@ -160,11 +162,27 @@ private:
     const Range heads = shard_.heads(c);
     b.qkv = query_key_value(i);
     b.attention_out =
-        columns({{TensorRole::attention_out, i}, c.hidden, c.attention_out_bias && adds_bias},
+        columns({{{TensorRole::attention_out, i}, c.hidden, c.attention_out_bias && adds_bias}},
                 c.heads * c.head_dim, {heads.first * c.head_dim, heads.count * c.head_dim});
+    if (const MixtureConfig* mixture = c.mixture_in(i))
+      return set_experts(b, i, *mixture);
     b.gate_up = gate_up(i);
     b.down =
-        columns({{TensorRole::down, i}, c.hidden, c.ffn_bias && adds_bias}, c.ffn, shard_.ffn(c));
+        columns({{{TensorRole::down, i}, c.hidden, c.ffn_bias && adds_bias}}, c.ffn, shard_.ffn(c));
+  }
+
+  /// Packs the layers of all experts as two, in which each expert's outputs are together.
+  void set_experts(TransformerBlock& b, int i, const MixtureConfig& mixture) {
+    const Range own = shard_.part(mixture.ffn);
+    std::vector<LayerPart> gate_up;
+    std::vector<LayerPart> down;
+    for (int e = 0; e < mixture.experts; ++e) {
+      for (const TensorRole role : {TensorRole::gate, TensorRole::up})
+        gate_up.push_back({{role, i, e}, mixture.ffn, false, {own}});
+      down.push_back({{TensorRole::down, i, e}, config_.hidden});
+    }
+    b.gate_up = layer(gate_up, config_.hidden);
+    b.down = columns(down, mixture.ffn, own);
   }
 
   std::shared_ptr<const gpu::Weight> query_key_value(int i) {
@@ -208,8 +226,9 @@ private:
     return packer_.pack(parts, cols, options_.blocks);
   }
   /// Packs a linear layer whose inputs are divided among the shards.
-  std::shared_ptr<const gpu::Weight> columns(const LayerPart& part, int cols, const Range& own) {
-    return packer_.pack({part}, cols, options_.blocks,
+  std::shared_ptr<const gpu::Weight> columns(const std::vector<LayerPart>& parts, int cols,
+                                             const Range& own) {
+    return packer_.pack(parts, cols, options_.blocks,
                         shard_.is_one() ? std::nullopt : std::optional(own));
   }
 

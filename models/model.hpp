@@ -64,6 +64,12 @@ public:
   std::function<void()> nearly_done;
 };
 
+/// The weights of a mixture's experts. A step reads those that its rows go to.
+struct ExpertWeights {
+  std::vector<std::shared_ptr<const gpu::Weight>> weights;
+  double share = 0; ///< The part of them that one row reads.
+};
+
 /// A loaded model. Immutable, and shared by lanes. Threads: all members from any.
 class Model {
 public:
@@ -85,6 +91,8 @@ public:
   virtual bool leaves_wanted() const { return false; }
   /// Returns the weights that every step reads from end to end, and so the least cost of a step.
   virtual std::vector<std::shared_ptr<const gpu::Weight>> step_weights() const { return {}; }
+  /// Returns the weights of experts, which a step reads in part.
+  virtual ExpertWeights expert_weights() const { return {}; }
 
   /// Prepares passes with up to `rows` rows of the fast path (gpu::Device::prepare_fast_products),
   /// on lanes that are opened from now on.

@@ -19,7 +19,7 @@ public:
   explicit Converter(gpu::DType dtype) : dtype_(dtype) {}
 
   gpu::HostMatrix operator()(const gpu::HostMatrix& in) {
-    if (in.dtype == dtype_)
+    if (in.dtype == dtype_ || dtype_ == gpu::DType::f16) // An f32 matrix of f16 models stays exact.
       return in;
     const auto n = std::size_t(in.rows) * std::size_t(in.cols);
     if (in.dtype == gpu::DType::f32)

@@ -284,9 +284,12 @@ StoredQuantization read_quantization(text::JsonFields& config) {
 }
 
 json::object quantization_config(const gpu::Quantization& blocks,
-                                 const std::optional<gpu::Quantization>& head) {
+                                 const std::optional<gpu::Quantization>& head,
+                                 const std::string& router) {
   json::object layers;
   json::array plain;
+  if (!router.empty())
+    plain.emplace_back("*." + router);
   if (head)
     layers["lm_head"] = quark_layer(*head);
   else

@@ -6,6 +6,7 @@
 #include "models/checkpoint/folder.hpp"
 #include "models/checkpoint/folder_tensors.hpp"
 #include "models/checkpoint/safetensors_writer.hpp"
+#include "models/families.hpp"
 #include "models/synthetic/scripted.hpp"
 #include "text/json.hpp"
 
@@ -258,12 +259,12 @@ Result<void> copy_others(const fs::path& from, const fs::path& to) {
   return {};
 }
 
-Result<void> write_config(const fs::path& from, const fs::path& to,
-                          const QuantizeOptions& options) {
+Result<void> write_config(const fs::path& from, const fs::path& to, const QuantizeOptions& options,
+                          const std::string& router) {
   auto config = read_json_object((from / "config.json").string());
   if (!config)
     return tl::unexpected(config.error());
-  (*config)["quantization_config"] = quantization_config(options.blocks, options.head);
+  (*config)["quantization_config"] = quantization_config(options.blocks, options.head, router);
   if (options.head)
     (*config)["tie_word_embeddings"] = false;
   return write_text(to / "config.json", boost::json::serialize(*config));
@@ -287,6 +288,7 @@ Result<QuantizationReport> quantize_checkpoint(const std::string& location, cons
   auto files = TensorFiles::open(location);
   if (!files)
     return tl::unexpected(files.error());
+  const std::string router = config->mixture ? block_tensors(config->architecture).router : "";
   Quantizer quantizer(std::move(*files), options, config->tied_embedding);
   Result<QuantizationReport> report;
   const auto written = base::write_folder(path, [&](const std::string& folder) -> Result<void> {
@@ -294,7 +296,7 @@ Result<QuantizationReport> quantize_checkpoint(const std::string& location, cons
     if (!report)
       return tl::unexpected(report.error());
     return copy_others(location, folder).and_then([&] {
-      return write_config(location, folder, options);
+      return write_config(location, folder, options, router);
     });
   });
   if (!written)

@@ -32,6 +32,7 @@ constexpr const char* changing_options[] = {
     "mlp_bias",
     "mlp_only_layers",
     "n_routed_experts",
+    "n_shared_experts",
     "no_rope_layers",
     "num_experts",
     "num_kv_shared_layers",
@@ -41,6 +42,7 @@ constexpr const char* changing_options[] = {
     "query_pre_attn_scalar",
     "residual_multiplier",
     "rope_local_base_freq",
+    "shared_expert_intermediate_size",
     "sliding_window",
     "use_bidirectional_attention",
     "use_qk_norm",
@@ -98,6 +100,17 @@ void check_shape(text::JsonFields& fields, const Family& family, const ModelConf
         fmt::format("{} heads of {} are more than this build takes", c.heads, c.head_dim));
 }
 
+/// Checks that each expert's outputs are whole tiles of a packed weight
+/// (Operations::expert_linear).
+void check_mixture(text::JsonFields& fields, const ModelConfig& c) {
+  if (c.mixture && (c.hidden % 16 != 0 || c.mixture->ffn % 8 != 0))
+    fields.wrong(
+        ErrorCode::unsupported,
+        fmt::format("experts of {} units in {} dimensions are not known", c.mixture->ffn, c.hidden),
+        "use a checkpoint whose hidden_size is a multiple of 16, and its experts' width "
+        "of 8");
+}
+
 } // namespace
 
 Result<ModelConfig> read_config(const std::string& where, const json::object& object,
@@ -123,6 +136,7 @@ Result<ModelConfig> read_config(const std::string& where, const json::object& ob
   c.ropes.push_back(read_rope(fields, c, family->rope));
   if (family->read)
     family->read(fields, c);
+  check_mixture(fields, c);
   refuse_other_options(fields, c);
   if (fields.error())
     return tl::unexpected(*fields.error());

@@ -18,8 +18,10 @@ bool divides(const ModelConfig& c, bool in_blocks, int shards) {
   if (!heads || c.ffn % shards != 0 || c.vocabulary < shards)
     return false;
   const int attended = c.heads / shards * c.head_dim;
-  return !in_blocks || shards == 1 ||
-         (attended % gpu::mx_block == 0 && c.ffn / shards % gpu::mx_block == 0);
+  const int tile = in_blocks && shards > 1 ? gpu::mx_block : 1;
+  if (c.mixture && c.mixture->ffn % (shards * std::max(tile, 8)) != 0)
+    return false;
+  return attended % tile == 0 && c.ffn / shards % tile == 0;
 }
 
 std::vector<int> numbers_that_divide(const ModelConfig& c, bool in_blocks) {
@@ -48,6 +50,8 @@ ModelConfig Shard::config(ModelConfig whole) const {
   whole.kv_heads = kv_heads(whole).count;
   whole.ffn = ffn(whole).count;
   whole.heads = heads_here;
+  if (whole.mixture)
+    whole.mixture->ffn = part(whole.mixture->ffn).count;
   return whole;
 }
 
@@ -66,8 +70,11 @@ Result<void> check_shards(const std::string& location, const ModelConfig& c, boo
                   "leave it out: its devices are stages then");
   if (divides(c, in_blocks, shards))
     return {};
-  return refuse(fmt::format("has {} heads, {} of keys and values, and {} feed-forward units{}",
-                            c.heads, c.kv_heads, c.ffn,
+  const std::string experts =
+      c.mixture ? fmt::format("experts of {} units, in whole eights", c.mixture->ffn)
+                : fmt::format("{} feed-forward units", c.ffn);
+  return refuse(fmt::format("has {} heads, {} of keys and values, and {}{}", c.heads, c.kv_heads,
+                            experts,
                             in_blocks ? fmt::format(", in blocks of {}", gpu::mx_block) : ""),
                 fmt::format("give {}", fmt::join(numbers_that_divide(c, in_blocks), ", ")));
 }

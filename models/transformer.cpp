@@ -56,8 +56,8 @@ public:
   std::vector<std::shared_ptr<const gpu::Weight>> step_weights() const override {
     std::vector<std::shared_ptr<const gpu::Weight>> all;
     for (const TransformerShard& shard : shards_) {
-      const auto blocks = shard.block_weights();
-      all.insert(all.end(), blocks.begin(), blocks.end());
+      for (const auto& weights : {shard.dense_weights(), shard.router_weights()})
+        all.insert(all.end(), weights.begin(), weights.end());
       for (const auto& weight : {shard.weights().head, shard.weights().fusion})
         if (weight)
           all.push_back(weight);
@@ -65,9 +65,20 @@ public:
     return all;
   }
 
+  ExpertWeights expert_weights() const override {
+    ExpertWeights all;
+    for (const TransformerShard& shard : shards_) {
+      const auto blocks = shard.expert_weights();
+      all.weights.insert(all.weights.end(), blocks.begin(), blocks.end());
+    }
+    if (config_.mixture)
+      all.share = double(config_.mixture->top_k) / config_.mixture->experts;
+    return all;
+  }
+
   Result<void> prepare_fast_prefill(int rows) const override {
     for (const TransformerShard& shard : shards_) // Prompts need no logits.
-      if (auto ready = shard.device().prepare_fast_products(shard.block_weights(), rows); !ready)
+      if (auto ready = shard.device().prepare_fast_products(shard.dense_weights(), rows); !ready)
         return ready;
     return {};
   }

@@ -54,10 +54,29 @@ TransformerShard::TransformerShard(const ModelConfig& config, TransformerWeights
   }
 }
 
-std::vector<std::shared_ptr<const gpu::Weight>> TransformerShard::block_weights() const {
+std::vector<std::shared_ptr<const gpu::Weight>> TransformerShard::dense_weights() const {
+  std::vector<std::shared_ptr<const gpu::Weight>> all;
+  for (const TransformerBlock& block : weights_.blocks) {
+    all.insert(all.end(), {block.qkv, block.attention_out});
+    if (!block.router)
+      all.insert(all.end(), {block.gate_up, block.down});
+  }
+  return all;
+}
+
+std::vector<std::shared_ptr<const gpu::Weight>> TransformerShard::router_weights() const {
   std::vector<std::shared_ptr<const gpu::Weight>> all;
   for (const TransformerBlock& block : weights_.blocks)
-    all.insert(all.end(), {block.qkv, block.attention_out, block.gate_up, block.down});
+    if (block.router)
+      all.push_back(block.router);
+  return all;
+}
+
+std::vector<std::shared_ptr<const gpu::Weight>> TransformerShard::expert_weights() const {
+  std::vector<std::shared_ptr<const gpu::Weight>> all;
+  for (const TransformerBlock& block : weights_.blocks)
+    if (block.router)
+      all.insert(all.end(), {block.gate_up, block.down});
   return all;
 }
 
@@ -76,18 +95,28 @@ Result<void> TransformerShard::allocate(TransformerWorkspace& workspace, const g
   const bool blocks = !is_tail();
   const bool narrows = blocks && ends();
   const int rows = blocks ? max_rows : max_logit_rows;
-  const Part parts[] = {{&space.all.residual, rows, c.hidden},
-                        {&space.all.normed, rows, c.hidden},
-                        {&space.all.qkv, rows, blocks ? qkv : 0},
-                        {&space.all.attended, rows, blocks ? c.heads * c.head_dim : 0},
-                        {&space.all.gate_up, rows, blocks ? 2 * c.ffn : 0},
-                        {&space.all.activated, rows, blocks ? c.ffn : 0},
-                        {&space.last, max_logit_rows, narrows ? c.hidden : 0},
-                        {&space.last_qkv, max_logit_rows, narrows ? qkv : 0},
-                        {&space.tapped, max_rows, c.fusion ? c.fusion->features : 0},
-                        {&space.fused, max_rows, c.fusion ? 2 * c.hidden : 0},
-                        {&space.addends[0], max_rows, addend, &group},
-                        {&space.addends[1], max_rows, addend, &group}};
+  const int ffn = blocks && c.mixtures() < c.layers ? c.ffn : 0;
+  const MixtureConfig mixture = blocks ? c.mixture.value_or(MixtureConfig()) : MixtureConfig();
+  const int picks = rows * mixture.top_k;
+  const std::size_t routing = gpu::Routing::bytes(rows, mixture.experts, mixture.top_k);
+  const Part parts[] = {
+      {&space.all.residual, rows, c.hidden},
+      {&space.all.normed, rows, c.hidden},
+      {&space.all.qkv, rows, blocks ? qkv : 0},
+      {&space.all.attended, rows, blocks ? c.heads * c.head_dim : 0},
+      {&space.all.gate_up, rows, 2 * ffn},
+      {&space.all.activated, rows, ffn},
+      {&space.mixture.scores, rows, mixture.experts},
+      {&space.mixture.gate_up, picks, 2 * mixture.ffn},
+      {&space.mixture.activated, picks, mixture.ffn},
+      {&space.mixture.out, picks, mixture.experts > 0 ? c.hidden : 0},
+      {&space.mixture.routing, 1, mixture.experts > 0 ? int(routing / sizeof(float)) : 0},
+      {&space.last, max_logit_rows, narrows ? c.hidden : 0},
+      {&space.last_qkv, max_logit_rows, narrows ? qkv : 0},
+      {&space.tapped, max_rows, c.fusion ? c.fusion->features : 0},
+      {&space.fused, max_rows, c.fusion ? 2 * c.hidden : 0},
+      {&space.addends[0], max_rows, addend, &group},
+      {&space.addends[1], max_rows, addend, &group}};
   for (const Part& part : parts) {
     if (part.cols == 0)
       continue;
@@ -181,17 +210,17 @@ gpu::Tensor TransformerShard::Pass::input(gpu::Operations& operations, const Nor
   return at_.normed;
 }
 
-/// Computes residual += in * w, normalised if the family has a norm behind the sublayer. A shard
-/// leaves its part of the product for `add_up`.
-void TransformerShard::Pass::output(gpu::Operations& operations, const Norm& norm, gpu::Tensor in,
-                                    const gpu::Weight& w) {
+/// Adds a sublayer's output to the residual, normalised if the family has a norm behind it. A shard
+/// leaves its part for `add_up`. give(out, add): sets `out` to the output, or adds it.
+template <class F>
+void TransformerShard::Pass::output(gpu::Operations& operations, const Norm& norm, const F& give) {
   if (!shard_.place_.is_one()) {
     behind_ = floats(norm);
-    return multiply(operations, addend(own_), in, w, at_.fast);
+    return give(addend(own_), false);
   }
   if (!norm)
-    return multiply(operations, at_.residual, in, w, at_.fast, true);
-  multiply(operations, at_.normed, in, w, at_.fast);
+    return give(at_.residual, true);
+  give(at_.normed, false);
   operations.rms_norm_add(at_.residual, at_.normed, floats(norm), config().norm_epsilon);
 }
 
@@ -253,14 +282,43 @@ void TransformerShard::Pass::attend(gpu::Operations& operations, int i) {
   const ModelConfig& c = config();
   operations.attention(at_.attended, at_.qkv, c.heads,
                        {c.attention_scale, c.attention_soft_cap, layer(i).window}, *map_, cache(i));
-  output(operations, block(i).attention_post_norm, at_.attended, *block(i).attention_out);
+  output(operations, block(i).attention_post_norm, [&](gpu::Tensor out, bool add) {
+    multiply(operations, out, at_.attended, *block(i).attention_out, at_.fast, add);
+  });
 }
 
 void TransformerShard::Pass::feed_forward(gpu::Operations& operations, int i) {
   const TransformerBlock& b = block(i);
+  b.router ? feed_experts(operations, b) : feed_dense(operations, b);
+}
+
+void TransformerShard::Pass::feed_dense(gpu::Operations& operations, const TransformerBlock& b) {
   multiply(operations, at_.gate_up, input(operations, b.ffn_norm), *b.gate_up, at_.fast);
   operations.gate(at_.activated, at_.gate_up, config().activation);
-  output(operations, b.ffn_post_norm, at_.activated, *b.down);
+  output(operations, b.ffn_post_norm, [&](gpu::Tensor out, bool add) {
+    multiply(operations, out, at_.activated, *b.down, at_.fast, add);
+  });
+}
+
+/// Feeds rows to the experts that the router chooses. Every shard has the whole router and a part
+/// of each expert, as of a dense layer. An expert has too few rows for the fast path.
+void TransformerShard::Pass::feed_experts(gpu::Operations& operations, const TransformerBlock& b) {
+  const MixtureConfig& mixture = *config().mixture;
+  const MixtureSpace& space = own_.mixture;
+  const auto routing = gpu::Routing::in(reinterpret_cast<std::byte*>(space.routing.data), rows(),
+                                        mixture.experts, mixture.top_k);
+  const gpu::Tensor in = input(operations, b.ffn_norm);
+  const gpu::Tensor scores = space.scores.slice(0, rows());
+  const gpu::Tensor gate_up = space.gate_up.slice(0, routing.picks());
+  const gpu::Tensor activated = space.activated.slice(0, routing.picks());
+  const gpu::Tensor given = space.out.slice(0, routing.picks());
+  operations.linear(scores, in, *b.router);
+  operations.route(routing, scores, mixture.router);
+  operations.expert_linear(gate_up, in, gpu::RoutedRows::by_row, *b.gate_up, routing);
+  operations.gate(activated, gate_up, config().activation);
+  operations.expert_linear(given, activated, gpu::RoutedRows::by_slot, *b.down, routing);
+  output(operations, b.ffn_post_norm,
+         [&](gpu::Tensor out, bool add) { operations.combine(out, given, routing, add); });
 }
 
 void TransformerShard::Pass::leave(gpu::Operations& operations) {

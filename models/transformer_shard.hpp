@@ -27,6 +27,15 @@ struct Activations {
   }
 };
 
+/// What rows need in a mixture of experts. A row has top_k picks.
+struct MixtureSpace {
+  gpu::Tensor scores;    ///< [rows, experts]
+  gpu::Tensor gate_up;   ///< [picks, 2 ffn of an expert]
+  gpu::Tensor activated; ///< [picks, ffn of an expert]
+  gpu::Tensor out;       ///< [picks, hidden]
+  gpu::Tensor routing;   ///< Memory of a gpu::Routing.
+};
+
 /// One shard's memory for passes.
 struct ShardSpace {
   Activations all;      ///< Every row of the batch.
@@ -34,6 +43,7 @@ struct ShardSpace {
   gpu::Tensor last_qkv; ///< Queries of these rows.
   /// [max_logit_rows, the shard's part of the vocabulary]: columns of all logits.
   gpu::Tensor logits;
+  MixtureSpace mixture;
   gpu::Tensor tapped; ///< [rows, features]: what a head reads of another model.
   gpu::Tensor fused;  ///< [rows, 2 hidden]: input of a head's first block.
   /// [rows, hidden]: addends of sums over all shards. Two in turn: before a shard writes to one
@@ -92,8 +102,11 @@ public:
   bool is_last() const { return ends() && weights_.head; }
   /// Returns whether it is only the final norm and the head.
   bool is_tail() const { return layers() == 0; }
-  /// Returns the matrices that a step reads for every row.
-  std::vector<std::shared_ptr<const gpu::Weight>> block_weights() const;
+  /// Return the matrices that all rows are multiplied by (the fast path's, too), those of routers,
+  /// and those of experts.
+  std::vector<std::shared_ptr<const gpu::Weight>> dense_weights() const;
+  std::vector<std::shared_ptr<const gpu::Weight>> router_weights() const;
+  std::vector<std::shared_ptr<const gpu::Weight>> expert_weights() const;
   gpu::KvLayout layout(int page_tokens) const {
     return {layers(), config_.kv_heads, config_.head_dim, page_tokens, weights_.cached};
   }
@@ -139,8 +152,10 @@ public:
     void fuse(gpu::Operations& operations) const;
     void tap(gpu::Operations& operations, int layer) const;
     gpu::Tensor input(gpu::Operations& operations, const Norm& norm) const;
-    void output(gpu::Operations& operations, const Norm& norm, gpu::Tensor in,
-                const gpu::Weight& w);
+    template <class F>
+    void output(gpu::Operations& operations, const Norm& norm, const F& give);
+    void feed_dense(gpu::Operations& operations, const TransformerBlock& block);
+    void feed_experts(gpu::Operations& operations, const TransformerBlock& block);
     void norm_full_width(gpu::Operations& operations, const TransformerBlock& block) const;
 
     const TransformerShard& shard_;

@@ -21,9 +21,12 @@ struct TransformerBlock {
   std::shared_ptr<const gpu::Weight> attention_out; ///< [hidden, heads * head_dim]
   Norm attention_post_norm;                         ///< [hidden]
   Norm ffn_norm;                                    ///< [hidden]
-  std::shared_ptr<const gpu::Weight> gate_up;       ///< gate, up one below the other
-  std::shared_ptr<const gpu::Weight> down;          ///< [hidden, ffn]
-  Norm ffn_post_norm;                               ///< [hidden]
+  /// [experts, hidden]; null: the block is dense. In a mixture the next two hold all experts' one
+  /// below the other.
+  std::shared_ptr<const gpu::Weight> router;
+  std::shared_ptr<const gpu::Weight> gate_up; ///< gate, up one below the other
+  std::shared_ptr<const gpu::Weight> down;    ///< [hidden, ffn]
+  Norm ffn_post_norm;                         ///< [hidden]
 };
 
 /// cos and sin of every position, f32, [context, pairs that are rotated].

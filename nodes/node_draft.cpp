@@ -27,8 +27,8 @@ public:
 
   void adjust(speculation::PolicyOptions& policy,
               const actors::LoadedModel& target) const override {
-    const auto bytes = std::max<std::size_t>(target.info({}).weight_bytes, 1);
-    policy.prior_cost_ratio = std::clamp(double(info_.weight_bytes) / double(bytes), 0.005, 1.0);
+    policy.prior_cost_ratio =
+        std::clamp(double(info_.weight_bytes) / std::max(target.step_bytes(), 1.0), 0.005, 1.0);
     policy.fork_rows = std::min(policy.fork_rows, limits::node_forks_max); // No more of them cross.
   }
   /// Windows may come at any time over the network, so runs do not repeat.

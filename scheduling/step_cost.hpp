@@ -6,19 +6,27 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <optional>
 #include <vector>
 
 namespace paceline::scheduling {
 
-/// The time expected before a step was observed: the longer of the two.
+/// The time expected before a step was observed: that of reading weights, or of the arithmetic if
+/// it is longer.
 struct StepPrior {
-  double weights = 0; ///< Seconds in which all weights are read.
+  double weights = 0; ///< Seconds in which the weights are read that every step reads.
   double row = 0;     ///< Seconds that the arithmetic of a row takes. 0, as weights: not known.
+  double experts = 0; ///< Seconds in which the weights of all experts are read.
+  double share = 0;   ///< The part of the experts that a row goes to.
 
   bool is_known() const { return weights > 0; }
-  double seconds(double rows) const { return std::max(weights, rows * row); }
+  /// Returns the seconds if rows choose their experts independently: `rows` of them leave out an
+  /// expert with probability (1 - share)^rows.
+  double seconds(double rows) const {
+    return std::max(weights + experts * (1 - std::pow(1 - share, rows)), rows * row);
+  }
 };
 
 /// Models lane time as a function of a step's rows, whichever sequence they belong to, and of the

@@ -201,7 +201,8 @@ rejection rule (--verify chooses another); --speculation measures one mode only.
 (largest - smallest) / median of the repetitions. Simulated devices run on virtual time.
 
 --scale makes the target a larger model of the same distribution: full-size matrices, of which all
-but the original's part add nothing. It takes twice its size on disk and in memory for a moment.
+but the original's part add nothing. --scale moe-1b makes it a mixture of 16 experts, two for a
+token. It takes twice its size on disk and in memory for a moment.
 --keep-scaled leaves it there, for `-m DIR/target -d DIR/draft` and for other programs.)";
 
 } // namespace

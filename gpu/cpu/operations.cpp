@@ -17,14 +17,6 @@ constexpr int private_rows_max = row_block;
 // number if they are decoded in registers. For many rows: whole panels of two tiles (AMX) or three.
 constexpr std::size_t run_bytes = 64 << 10;
 constexpr int panels_of_many_rows = 12;
-int shortest_run(const PackedWeight& w, int rows) {
-  if (rows > row_block)
-    return panels_of_many_rows;
-  const int tiles = std::clamp(int(run_bytes / w.tile_bytes()), 1, 4);
-  return w.format() > WeightFormat::bf16 ? (tiles + 1) / 2 * 2 : tiles;
-}
-// Elementwise work on one row is divided into runs of this many elements.
-constexpr int element_run = 512;
 
 const PackedWeight& packed(const Weight& w) {
   assert(dynamic_cast<const PackedWeight*>(&w) && "a weight of another device");
@@ -70,6 +62,13 @@ int rows_of_sequence(const RowMap& rows, int first) {
 }
 
 } // namespace
+
+int shortest_run(const PackedWeight& w, int rows) {
+  if (rows > row_block)
+    return panels_of_many_rows;
+  const int tiles = std::clamp(int(run_bytes / w.tile_bytes()), 1, 4);
+  return w.format() > WeightFormat::bf16 ? (tiles + 1) / 2 * 2 : tiles;
+}
 
 std::pair<int, int> TileQueue::take(int tiles, int ranks, int least) {
   int first = next_.load(std::memory_order_relaxed);
@@ -145,20 +144,30 @@ void CpuOperations::product(Tensor out, Tensor in, const Weight& weight, bool ad
   const PackedWeight& w = packed(weight);
   assert(out.rows == in.rows && in.cols == w.inputs() && out.cols >= w.outputs());
   const std::byte* staged = stage(in, w);
-  TileQueue& queue = team_.tiles[products_++ % 2];
-  if (rank_ == 0) // Safe: barriers end the other queue's last product and come before its next.
-    team_.tiles[products_ % 2].restart();
+  TileQueue& queue = next_queue();
   const int least = shortest_run(w, out.rows);
   for (;;) {
     const auto [first, last] = queue.take(w.tiles(), team_.ranks, least);
     if (first == last)
       break;
-    if (out.rows > 0)
-      team_.kernels.linear(out, staged, w, first, last, add, scratch_);
-    if (w.bias())
-      add_bias(out, w, first * tile_outputs, std::min(last * tile_outputs, w.outputs()));
+    multiply(out, staged, w, first, last, add);
   }
   barrier();
+}
+
+TileQueue& CpuOperations::next_queue() {
+  TileQueue& queue = team_.tiles[products_++ % 2];
+  if (rank_ == 0) // Safe: barriers end the other queue's last product and come before its next.
+    team_.tiles[products_ % 2].restart();
+  return queue;
+}
+
+void CpuOperations::multiply(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
+                             int last, bool add) {
+  if (out.rows > 0)
+    team_.kernels.linear(out, staged, w, first, last, add, scratch_);
+  if (w.bias())
+    add_bias(out, w, first * tile_outputs, std::min(last * tile_outputs, w.outputs()));
 }
 
 const std::byte* CpuOperations::stage(Tensor in, const PackedWeight& w) {

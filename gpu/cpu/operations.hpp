@@ -13,6 +13,12 @@
 
 namespace paceline::gpu::cpu {
 
+/// Elementwise work on one row is divided into runs of this many elements.
+inline constexpr int element_run = 512;
+
+/// Returns the number of tiles of the shortest run of a product's queue.
+int shortest_run(const PackedWeight& w, int rows);
+
 /// The rows of one `verify`, divided among the ranks.
 struct Judging {
   struct Item {
@@ -95,6 +101,11 @@ public:
   void scatter(Tensor out, Tensor in, std::span<const std::int32_t> rows) override;
   void gather_columns(Tensor out, Tensor in, const float* columns) override;
 
+  void route(const Routing& routing, Tensor scores, const RouterOptions& options) override;
+  void expert_linear(Tensor out, Tensor in, RoutedRows order, const Weight& w,
+                     const Routing& routing) override;
+  void combine(Tensor out, Tensor in, const Routing& routing, bool add) override;
+
   void copy_pages(const KvPool& pool, std::span<const PageCopy> pages) override;
 
   void propose(std::span<ProposeTask> tasks) override;
@@ -110,6 +121,25 @@ private:
   Share share(int items) const;
   const std::byte* stage(Tensor in, const PackedWeight& w);
   void product(Tensor out, Tensor in, const Weight& w, bool add);
+  /// Returns the queue of the tiles of the next product.
+  TileQueue& next_queue();
+  /// Multiplies staged rows by tiles [first, last) of a weight, and adds its bias.
+  void multiply(Tensor out, const std::byte* staged, const PackedWeight& w, int first, int last,
+                bool add);
+  /// The tiles of a weight that belong to one expert, which has rows.
+  struct ExpertPart {
+    const PackedWeight* weight;
+    int expert;
+    int first_tile; ///< In the weight.
+    int column;     ///< Where the first tile's outputs go.
+    int begin = 0;  ///< Its tiles among those of all parts: [begin, end).
+    int end = 0;
+  };
+  void list_expert_parts(const PackedWeight& w, int first_output, int outputs,
+                         const Routing& routing);
+  void stage_expert(Tensor in, RoutedRows order, const ExpertPart& part, const Routing& routing);
+  void multiply_expert(Tensor out, const ExpertPart& part, int first, int last,
+                       const Routing& routing);
   /// Attends for this rank's share of a sequence's heads with the same `kv`, counted row by row:
   /// whole rows at once, and the parts of rows before and after these by themselves.
   void attend(Tensor out, Tensor q, Share heads, std::span<const std::int32_t> positions,
@@ -128,6 +158,8 @@ private:
   std::size_t products_ = 0; ///< Number of products in this region.
   Scratch staged_;
   Scratch scratch_; ///< The kernels' scratch.
+  std::vector<ExpertPart> expert_parts_;
+  Scratch gathered_; ///< Rows of one expert.
   std::vector<float> normed_;
   sampling::WarpScratch warp_scratch_;
   std::vector<float> probabilities_;

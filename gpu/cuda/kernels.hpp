@@ -105,6 +105,18 @@ cudaError_t stage(const Queue& queue, StagedRows out, Tensor in);
 cudaError_t linear(const Queue& queue, Tensor out, Tensor in, StagedRows staged,
                    const PackedWeight& w, bool add);
 
+// ---- Mixtures of experts ----------------------------------------------------------------------
+
+/// Chooses experts (Operations::route). scores: [routing.rows, routing.experts].
+cudaError_t route(const Queue& queue, const Routing& routing, Tensor scores,
+                  const RouterOptions& options);
+/// Sets out = in * w_e^T + bias by experts (Operations::expert_linear). staged: the rows of `in`,
+/// in the same order, if they are rounded.
+cudaError_t expert_linear(const Queue& queue, Tensor out, Tensor in, StagedRows staged,
+                          RoutedRows order, const PackedWeight& w, const Routing& routing);
+/// Sets out to the weighted sums of picks, or += with `add` (Operations::combine).
+cudaError_t combine(const Queue& queue, Tensor out, Tensor in, const Routing& routing, bool add);
+
 // ---- Plain matrices, for products that are not ours -------------------------------------------
 
 /// Returns the columns of a plain matrix of rows or weights: those of its source, and zeros up to a

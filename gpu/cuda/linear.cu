@@ -7,21 +7,63 @@
 // into shared memory only what it will read itself, so that no lane waits for another, and begins
 // with the weights before the kernel that makes the rows has ended.
 // One kernel serves all numbers of rows and, except for how it reads them, all weights: a row's
-// sums are the same instructions in the same order.
+// sums are the same instructions in the same order. A product by experts is the same kernel, in
+// which a block has the rows that go to its expert, wherever they lie.
 #include "base/bf16.hpp"
 #include "gpu/cuda/weights.cuh"
+
+#include <algorithm>
 
 namespace paceline::gpu::cuda::kernels {
 namespace {
 
 constexpr int product_warps_max = 8;
 
-/// Stores the result of a product: (sum + what was there) + bias.
-__device__ __forceinline__ void store(Tensor out, int row, int output, float sum, const float* bias,
-                                      bool add) {
-  float& to = out.row(row)[output];
+/// What a block multiplies: rows [first, end) of the product with an expert's outputs.
+struct Part {
+  int expert;
+  int first;
+  int end;
+};
+
+/// A product of all rows with all outputs: a mixture of one expert.
+struct AllRows {
+  static constexpr bool routed = false;
+  int count;
+
+  __device__ Part part() const { return {0, 0, count}; }
+  /// Returns the row of the input that makes a row of the product.
+  __device__ int source(int row) const { return row; }
+  bool operator==(const AllRows&) const = default;
+};
+
+/// A product by experts. blockIdx.z is an expert, or a slot if these are fewer: the first one of an
+/// expert's does its work.
+struct ExpertRows {
+  static constexpr bool routed = true;
+  Routing routing;
+  RoutedRows order;
+
+  bool by_slots() const { return routing.picks() < routing.experts; }
+  int parts() const { return by_slots() ? routing.picks() : routing.experts; }
+  /// Returns the part, which is empty if another block does the work. Routing must be known.
+  __device__ Part part() const {
+    const int z = int(blockIdx.z);
+    const bool slots = routing.rows * routing.top_k < routing.experts;
+    const int expert = slots ? routing.chosen[routing.picks_of[z]] : z;
+    const int first = routing.first[expert];
+    return {expert, first, slots && first != z ? first : routing.first[expert + 1]};
+  }
+  __device__ int source(int row) const {
+    return order == RoutedRows::by_slot ? row : routing.picks_of[row] / routing.top_k;
+  }
+  bool operator==(const ExpertRows&) const = default;
+};
+
+/// Stores the result of a product: (sum + what was there) + bias. bias: the output's, or null.
+__device__ __forceinline__ void store(float& to, float sum, const float* bias, bool add) {
   const float whole = add ? sum + to : sum;
-  to = bias ? whole + bias[output] : whole;
+  to = bias ? whole + *bias : whole;
 }
 
 /// Returns the number of spans that a lane holds or has on their way.
@@ -48,19 +90,26 @@ union ChainShared {
 };
 
 /// The reads of one lane in a product, span by span along its chain.
-template <class Weights, int row_tiles>
+template <class Weights, int row_tiles, class Rows>
 class Feed {
 public:
   using Stage = typename ChainShared<Weights, row_tiles>::Stage;
 
+  /// first_row, end_row: the rows that the block multiplies, or more.
   __device__ Feed(Stage* ring, const PackedWeight& w, int tile, const std::uint16_t* rows,
-                  int first_row, int row_count)
-      : ring_(ring), lane_(lane_index()), first_row_(first_row), row_count_(row_count),
+                  const Rows& all, int first_row, int end_row)
+      : ring_(ring), lane_(lane_index()), first_row_(first_row), end_row_(end_row),
         steps_(w.layout.padded_inputs() / step_inputs),
         begin_(steps_ * warp_index() / w.layout.chains()),
         end_(steps_ * (warp_index() + 1) / w.layout.chains()),
         weights_(w.data + std::size_t(tile) * w.layout.tile_bytes),
-        rows_(reinterpret_cast<const uint2*>(rows)) {}
+        rows_(reinterpret_cast<const uint2*>(rows)) {
+    if constexpr (Rows::routed)
+      for (int t = 0; t < row_tiles; ++t) {
+        const int row = first_row_ + t * tile_rows + lane_ / 4;
+        sources_[t] = row < end_row_ ? all.source(row) : 0;
+      }
+  }
 
   /// Return the first span that has steps of the chain, and the one after the last.
   __device__ int first_span() const { return begin_ / Weights::steps; }
@@ -79,10 +128,15 @@ public:
     const int first_step = span * Weights::steps;
     for (int t = 0; t < row_tiles; ++t) {
       const int row = first_row_ + t * tile_rows;
-      const bool there = row + lane_ / 4 < row_count_;
-      const std::size_t step =
+      const bool there = row + lane_ / 4 < end_row_;
+      std::size_t step =
           std::size_t(row / tile_rows) * std::size_t(steps_) + std::size_t(first_step);
-      const uint2* from = rows_ + (there ? step * warp_lanes + std::size_t(lane_) : 0);
+      int lane = lane_;
+      if constexpr (Rows::routed) { // Rows of a tile may lie anywhere.
+        step = std::size_t(sources_[t] / tile_rows) * std::size_t(steps_) + std::size_t(first_step);
+        lane = sources_[t] % tile_rows * 4 + lane_ % 4;
+      }
+      const uint2* from = rows_ + (there ? step * warp_lanes + std::size_t(lane) : 0);
       for (int i = 0; i < Weights::steps; ++i)
         ptx::copy_async<8>(&ring_[place].rows[i][t][lane_], from + i * warp_lanes,
                            there && (i == 0 || first_step + i < steps_));
@@ -107,33 +161,42 @@ private:
   Stage* ring_;
   int lane_;
   int first_row_;
-  int row_count_;
+  int end_row_;
   int steps_;
   int begin_; ///< The chain's first step; `end_` is the one after its last.
   int end_;
   const std::byte* weights_;
   const uint2* rows_;
+  int sources_[Rows::routed ? row_tiles : 1]; ///< Rows of the input, if they are routed.
 };
 
-/// Computes a product. blockIdx: x: rows in groups of 8 row_tiles, y: tile of outputs. Groups of
-/// rows that read the same weights run side by side.
-template <class Weights, int row_tiles>
+/// Computes a product. blockIdx: x: rows in groups of 8 row_tiles, y: tile of an expert's outputs,
+/// z: as Rows says. Groups of rows that read the same weights run side by side.
+template <class Weights, int row_tiles, class Rows>
 __global__ void __launch_bounds__(product_warps_max* warp_lanes)
-    product(Tensor out, const std::uint16_t* staged, PackedWeight w, bool add) {
+    product(Tensor out, const std::uint16_t* staged, PackedWeight w, bool add, Rows rows) {
   const int chains = w.layout.chains();
   auto* shared = ptx::shared_array<ChainShared<Weights, row_tiles>>(chains);
   constexpr int stages = stages_of<Weights>(row_tiles);
   constexpr int group = tile_rows * row_tiles;
   const int chain = warp_index();
-  const int first_row = int(blockIdx.x) * group;
-  const int tile = int(blockIdx.y);
-  Feed<Weights, row_tiles> feed(shared[chain].ring, w, tile, staged, first_row, out.rows);
+  ptx::let_next_begin();
+  if constexpr (Rows::routed) // The kernel ahead decides which weights are read.
+    ptx::await_previous();
+  const Part part = rows.part();
+  const int first_row = part.first + int(blockIdx.x) * group;
+  if (Rows::routed && first_row >= part.end)
+    return;
+  const int column = int(blockIdx.y) * tile_outputs;
+  const int tile = part.expert * int(gridDim.y) + int(blockIdx.y);
+  Feed<Weights, row_tiles, Rows> feed(shared[chain].ring, w, tile, staged, rows, first_row,
+                                      part.end);
 
   float sums[row_tiles][4] = {};
-  ptx::let_next_begin();
   for (int ahead = 0; ahead < stages - 1; ++ahead)
     feed.fetch_weights(feed.first_span() + ahead, ahead);
-  ptx::await_previous();
+  if constexpr (!Rows::routed)
+    ptx::await_previous();
   for (int ahead = 0; ahead < stages - 1; ++ahead)
     feed.fetch_rows(feed.first_span() + ahead, ahead);
   ptx::commit_copies();
@@ -158,36 +221,53 @@ __global__ void __launch_bounds__(product_warps_max* warp_lanes)
   for (int i = int(threadIdx.x); i < group * tile_outputs; i += int(blockDim.x)) {
     const int row = i / tile_outputs;
     const int output = tile * tile_outputs + i % tile_outputs;
-    if (first_row + row >= out.rows || output >= w.layout.outputs)
+    if (first_row + row >= part.end || output >= w.layout.outputs)
       continue;
     float sum = shared[0].sums[row][i % tile_outputs];
     for (int c = 1; c < chains; ++c)
       sum += shared[c].sums[row][i % tile_outputs];
-    store(out, first_row + row, output, sum, w.bias, add);
+    store(out.row(first_row + row)[column + i % tile_outputs], sum,
+          w.bias ? w.bias + output : nullptr, add);
   }
 }
 
-template <class Weights, int row_tiles>
-cudaError_t launch_tiles(const Queue& queue, Tensor out, StagedRows staged, const PackedWeight& w,
-                         bool add) {
-  const dim3 grid(unsigned(divide_up(out.rows, row_tiles * tile_rows)), unsigned(w.layout.tiles()));
-  const int chains = w.layout.chains();
+/// A product with its rows as `Rows` says, in a grid for so many rows of each of its parts.
+template <class Rows>
+struct ProductCall {
+  Tensor out;
+  Tensor in;
+  StagedRows staged;
+  const PackedWeight& w;
+  bool add;
+  Rows rows;
+  int rows_max; ///< Most rows of a part,
+  int rows_few; ///< and how many it has mostly.
+  int tiles;    ///< Tiles of a part.
+  int parts;
+};
+
+template <class Weights, int row_tiles, class Rows>
+cudaError_t launch_tiles(const Queue& queue, const ProductCall<Rows>& call) {
+  const dim3 grid(unsigned(divide_up(call.rows_max, row_tiles * tile_rows)), unsigned(call.tiles),
+                  unsigned(call.parts));
+  const int chains = call.w.layout.chains();
   return launch(queue, grid, chains * warp_lanes,
                 std::size_t(chains) * sizeof(ChainShared<Weights, row_tiles>),
-                product<Weights, row_tiles>, out, staged.data, w, add);
+                product<Weights, row_tiles, Rows>, call.out, call.staged.data, call.w, call.add,
+                call.rows);
 }
 
 /// Takes as many rows at once as there are, up to 64, or as a block's shared memory has room for.
-template <class Weights, int row_tiles = 8>
-cudaError_t launch_product(const Queue& queue, Tensor out, StagedRows staged, const PackedWeight& w,
-                           bool add) {
+template <class Weights, int row_tiles = 8, class Rows>
+cudaError_t launch_product(const Queue& queue, const ProductCall<Rows>& call) {
   if constexpr (row_tiles > 1) {
-    const bool room = std::size_t(w.layout.chains()) * sizeof(ChainShared<Weights, row_tiles>) <=
-                      shared_bytes_most;
-    if (!room || out.rows <= tile_rows * row_tiles / 2)
-      return launch_product<Weights, row_tiles / 2>(queue, out, staged, w, add);
+    const bool room =
+        std::size_t(call.w.layout.chains()) * sizeof(ChainShared<Weights, row_tiles>) <=
+        shared_bytes_most;
+    if (!room || call.rows_few <= tile_rows * row_tiles / 2)
+      return launch_product<Weights, row_tiles / 2>(queue, call);
   }
-  return launch_tiles<Weights, row_tiles>(queue, out, staged, w, add);
+  return launch_tiles<Weights, row_tiles>(queue, call);
 }
 
 // f32 and f16: products are exact, and each is added in f32. A warp makes one output; its lanes
@@ -209,31 +289,58 @@ __device__ __forceinline__ float exact(base::f16 value) {
   return base::to_float(value);
 }
 
-/// Computes a product. blockIdx: x: outputs in groups of the block's warps, y: rows in groups of 8.
-template <class Element>
+/// Computes a product. blockIdx: x: outputs of an expert in groups of the block's warps, y: rows in
+/// groups of 8, z: as Rows says. outputs: those of an expert.
+template <class Element, class Rows>
 __global__ void __launch_bounds__(exact_warps* warp_lanes)
-    exact_product(Tensor out, Tensor in, PackedWeight w, bool add) {
+    exact_product(Tensor out, Tensor in, PackedWeight w, bool add, Rows rows, int outputs) {
   ptx::await_previous();
   constexpr int width = Vector<Element>::width;
-  const int output = int(blockIdx.x) * exact_warps + warp_index();
-  const int first_row = int(blockIdx.y) * exact_rows;
-  if (output >= w.layout.outputs)
+  const Part part = rows.part();
+  const int column = int(blockIdx.x) * exact_warps + warp_index();
+  const int output = part.expert * outputs + column;
+  const int first_row = part.first + int(blockIdx.y) * exact_rows;
+  if (column >= outputs || first_row >= part.end)
     return;
   const std::byte* tile = w.data + std::size_t(output / tile_outputs) * w.layout.tile_bytes;
   const auto* weights =
       reinterpret_cast<const Element*>(tile) + weight_element(w.layout, output % tile_outputs, 0);
+  const float* from[exact_rows];
+  for (int r = 0; r < exact_rows; ++r)
+    from[r] = first_row + r < part.end ? in.row(rows.source(first_row + r)) : nullptr;
   float sums[exact_rows] = {};
   for (int first = lane_index() * width; first < w.layout.inputs; first += warp_lanes * width) {
     const auto vector = *reinterpret_cast<const Vector<Element>*>(weights + first);
     for (int i = 0; i < width; ++i)
       for (int r = 0; r < exact_rows; ++r)
-        if (first + i < w.layout.inputs && first_row + r < in.rows)
-          sums[r] = fmaf(in.row(first_row + r)[first + i], exact(vector.elements[i]), sums[r]);
+        if (first + i < w.layout.inputs && first_row + r < part.end)
+          sums[r] = fmaf(from[r][first + i], exact(vector.elements[i]), sums[r]);
   }
-  for (int r = 0; r < exact_rows && first_row + r < out.rows; ++r) {
+  for (int r = 0; r < exact_rows && first_row + r < part.end; ++r) {
     const float sum = warp_reduce(sums[r], Add());
     if (lane_index() == 0)
-      store(out, first_row + r, output, sum, w.bias, add);
+      store(out.row(first_row + r)[column], sum, w.bias ? w.bias + output : nullptr, add);
+  }
+}
+
+template <class Element, class Rows>
+cudaError_t launch_exact(const Queue& queue, const ProductCall<Rows>& call) {
+  const int outputs = call.rows.routed ? call.tiles * tile_outputs : call.w.layout.outputs;
+  const dim3 grid(unsigned(divide_up(outputs, exact_warps)),
+                  unsigned(divide_up(call.rows_max, exact_rows)), unsigned(call.parts));
+  return launch(queue, grid, exact_warps * warp_lanes, 0, exact_product<Element, Rows>, call.out,
+                call.in, call.w, call.add, call.rows, outputs);
+}
+
+template <class Rows>
+cudaError_t multiply(const Queue& queue, const ProductCall<Rows>& call) {
+  switch (call.w.layout.format) {
+  case WeightFormat::f32: return launch_exact<float>(queue, call);
+  case WeightFormat::f16: return launch_exact<base::f16>(queue, call);
+  default:
+    return with_weights(call.w.layout.format, [&](auto weights) {
+      return launch_product<decltype(weights)>(queue, call);
+    });
   }
 }
 
@@ -241,20 +348,18 @@ __global__ void __launch_bounds__(exact_warps* warp_lanes)
 
 cudaError_t linear(const Queue& queue, Tensor out, Tensor in, StagedRows staged,
                    const PackedWeight& w, bool add) {
-  const dim3 exact_grid(unsigned(divide_up(w.layout.outputs, exact_warps)),
-                        unsigned(divide_up(out.rows, exact_rows)));
-  switch (w.layout.format) {
-  case WeightFormat::f32:
-    return launch(queue, exact_grid, exact_warps * warp_lanes, 0, exact_product<float>, out, in, w,
-                  add);
-  case WeightFormat::f16:
-    return launch(queue, exact_grid, exact_warps * warp_lanes, 0, exact_product<base::f16>, out, in,
-                  w, add);
-  default:
-    return with_weights(w.layout.format, [&](auto weights) {
-      return launch_product<decltype(weights)>(queue, out, staged, w, add);
-    });
-  }
+  return multiply(
+      queue, ProductCall<AllRows>{
+                 out, in, staged, w, add, {out.rows}, out.rows, out.rows, w.layout.tiles(), 1});
+}
+
+cudaError_t expert_linear(const Queue& queue, Tensor out, Tensor in, StagedRows staged,
+                          RoutedRows order, const PackedWeight& w, const Routing& routing) {
+  const ExpertRows rows{routing, order};
+  const int each = divide_up(routing.picks(), routing.experts);
+  return multiply(queue, ProductCall<ExpertRows>{out, in, staged, w, false, rows, routing.rows,
+                                                 std::min(routing.rows, 2 * each),
+                                                 w.layout.tiles() / routing.experts, rows.parts()});
 }
 
 } // namespace paceline::gpu::cuda::kernels

@@ -175,18 +175,23 @@ void CudaOperations::product(Tensor out, Tensor in, const Weight& w, bool add) {
   assert(out.rows == in.rows && in.cols == w.inputs() && out.cols >= w.outputs());
   if (out.rows == 0)
     return;
-  kernels::StagedRows rows;
-  stages_ = packed(w).layout.rounds_rows();
-  if (stages_) {
-    const bool there = begins(staged_, in);
-    auto* data = staged_memory_.at_least(kernels::staged_bytes(in.rows, in.cols));
-    rows = {reinterpret_cast<std::uint16_t*>(data)};
-    if (!there) {
-      PACELINE_CUDA_CHECK(kernels::stage(queue("stage"), rows, in));
-      staged_ = in;
-    }
-  }
+  const kernels::StagedRows rows = staged_for(in, w);
   PACELINE_CUDA_CHECK(kernels::linear(queue("linear"), out, in, rows, packed(w), add));
+}
+
+/// Stages the rows of a product, unless the operation that made them has.
+kernels::StagedRows CudaOperations::staged_for(Tensor in, const Weight& w) {
+  stages_ = packed(w).layout.rounds_rows();
+  if (!stages_)
+    return {};
+  const bool there = begins(staged_, in);
+  auto* data = staged_memory_.at_least(kernels::staged_bytes(in.rows, in.cols));
+  const kernels::StagedRows rows{reinterpret_cast<std::uint16_t*>(data)};
+  if (!there) {
+    PACELINE_CUDA_CHECK(kernels::stage(queue("stage"), rows, in));
+    staged_ = in;
+  }
+  return rows;
 }
 
 void CudaOperations::linear_fast(Tensor out, Tensor in, const Weight& w, bool add) {
@@ -283,6 +288,30 @@ void CudaOperations::gather_columns(Tensor out, Tensor in, const float* columns)
   assert(out.rows == in.rows);
   staged_ = {};
   PACELINE_CUDA_CHECK(kernels::gather_columns(queue("gather_columns"), out, in, columns));
+}
+
+void CudaOperations::route(const Routing& routing, Tensor scores, const RouterOptions& options) {
+  assert(scores.rows == routing.rows && scores.cols == routing.experts &&
+         routing.top_k <= routing.experts);
+  PACELINE_CUDA_CHECK(kernels::route(queue("route"), routing, scores, options));
+}
+
+void CudaOperations::expert_linear(Tensor out, Tensor in, RoutedRows order, const Weight& w,
+                                   const Routing& routing) {
+  assert(out.rows == routing.picks() && in.cols == w.inputs() &&
+         out.cols == w.outputs() / routing.experts);
+  assert(in.rows == (order == RoutedRows::by_slot ? out.rows : routing.rows));
+  if (out.rows == 0)
+    return;
+  const kernels::StagedRows rows = staged_for(in, w);
+  PACELINE_CUDA_CHECK(
+      kernels::expert_linear(queue("expert_linear"), out, in, rows, order, packed(w), routing));
+}
+
+void CudaOperations::combine(Tensor out, Tensor in, const Routing& routing, bool add) {
+  assert(out.rows == routing.rows && in.rows == routing.picks() && out.cols == in.cols);
+  staged_ = {};
+  PACELINE_CUDA_CHECK(kernels::combine(queue("combine"), out, in, routing, add));
 }
 
 void CudaOperations::copy_pages(const KvPool& pool, std::span<const PageCopy> pages) {

@@ -75,6 +75,10 @@ public:
   void gather(Tensor out, Tensor in, std::span<const std::int32_t> rows) override;
   void scatter(Tensor out, Tensor in, std::span<const std::int32_t> rows) override;
   void gather_columns(Tensor out, Tensor in, const float* columns) override;
+  void route(const Routing& routing, Tensor scores, const RouterOptions& options) override;
+  void expert_linear(Tensor out, Tensor in, RoutedRows order, const Weight& w,
+                     const Routing& routing) override;
+  void combine(Tensor out, Tensor in, const Routing& routing, bool add) override;
   void copy_pages(const KvPool& pool, std::span<const PageCopy> pages) override;
 
   void propose(std::span<ProposeTask> tasks) override;
@@ -101,6 +105,7 @@ private:
   /// Returns where an operation's launches go. name: the operation's, for errors.
   Queue queue(const char* name) { return {recording_, name}; }
   void product(Tensor out, Tensor in, const Weight& w, bool add);
+  kernels::StagedRows staged_for(Tensor in, const Weight& w);
   kernels::StagedRows stage_with(Tensor out);
   kernels::Rows send(const RowMap& rows, int heads, const KvLayout& layout);
   SentTask send(const sampling::Warping& warping, const sampling::History& history, int vocabulary);

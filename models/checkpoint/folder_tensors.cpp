@@ -15,12 +15,13 @@ ModelPart part_of(std::string_view name) {
     return ModelPart::norms;
   if (has("self_attn"))
     return ModelPart::attention;
-  return has("mlp") ? ModelPart::feed_forward : ModelPart::other;
+  return has("mlp") || has("block_sparse_moe") ? ModelPart::feed_forward : ModelPart::other;
 }
 
 bool is_block_weight(std::string_view name) {
   const ModelPart part = part_of(name);
-  return name.ends_with(".weight") && name.starts_with("model.layers.") &&
+  const bool router = name.ends_with(".gate.weight");
+  return name.ends_with(".weight") && !router && name.starts_with("model.layers.") &&
          (part == ModelPart::attention || part == ModelPart::feed_forward);
 }
 
@@ -90,8 +91,16 @@ std::string FolderTensors::name_of(TensorKey key) const {
   case TensorRole::head: return "lm_head";
   case TensorRole::final_norm: return prefixes_.model + "norm";
   case TensorRole::fusion: return prefixes_.model + "fc";
-  default: return prefix_of(key.block) + name_in_block(key.role);
+  default:
+    return prefix_of(key.block) + (key.expert < 0 ? name_in_block(key.role) : name_of_expert(key));
   }
+}
+
+std::string FolderTensors::name_of_expert(TensorKey key) const {
+  const char* const part = key.role == TensorRole::gate ? names_.expert_gate
+                           : key.role == TensorRole::up ? names_.expert_up
+                                                        : names_.expert_down;
+  return fmt::format("{}{}.{}", names_.experts, key.expert, part);
 }
 
 const char* FolderTensors::name_in_block(TensorRole role) const {
@@ -106,6 +115,7 @@ const char* FolderTensors::name_in_block(TensorRole role) const {
   case TensorRole::attention_out: return "self_attn.o_proj";
   case TensorRole::attention_post_norm: return names_.attention_post_norm;
   case TensorRole::ffn_norm: return names_.ffn_norm;
+  case TensorRole::router: return names_.router;
   case TensorRole::gate: return "mlp.gate_proj";
   case TensorRole::up: return "mlp.up_proj";
   case TensorRole::gate_up: return "mlp.gate_up_proj";

@@ -55,6 +55,7 @@ private:
   std::string prefix_of(int block) const;
   std::string name_of(TensorKey key) const;
   const char* name_in_block(TensorRole role) const;
+  std::string name_of_expert(TensorKey key) const;
 
   TensorFiles files_;
   BlockTensors names_;

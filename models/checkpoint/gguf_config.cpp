@@ -16,10 +16,16 @@ namespace json = boost::json;
 namespace {
 
 constexpr GgufArchitecture known_architectures[] = {
-    {"gemma2", "Gemma2ForCausalLM"},         {"gemma3", "Gemma3ForCausalLM"},
-    {"llama", "LlamaForCausalLM", true},     {"mistral3", "MistralForCausalLM", true},
-    {"olmo2", "Olmo2ForCausalLM"},           {"phi3", "Phi3ForCausalLM"},
-    {"qwen2", "Qwen2ForCausalLM"},           {"qwen3", "Qwen3ForCausalLM"},
+    {"gemma2", "Gemma2ForCausalLM"},
+    {"gemma3", "Gemma3ForCausalLM"},
+    {"llama", "LlamaForCausalLM", true},
+    {"mistral3", "MistralForCausalLM", true},
+    {"olmo2", "Olmo2ForCausalLM"},
+    {"olmoe", "OlmoeForCausalLM"},
+    {"phi3", "Phi3ForCausalLM"},
+    {"qwen2", "Qwen2ForCausalLM"},
+    {"qwen3", "Qwen3ForCausalLM"},
+    {"qwen3moe", "Qwen3MoeForCausalLM"},
     {"smollm3", "SmolLM3ForCausalLM", true},
 };
 
@@ -40,7 +46,9 @@ constexpr Renamed renamed[] = {
     {"rope_theta", "rope.freq_base"},
     {"attn_logit_softcapping", "attn_logit_softcapping"},
     {"final_logit_softcapping", "final_logit_softcapping"},
-    {"num_local_experts", "expert_count"},
+    {"num_experts_per_tok", "expert_used_count"},
+    {"moe_intermediate_size", "expert_feed_forward_length"},
+    {"n_shared_experts", "expert_shared_count"},
     {"clip_qkv", "attention.clamp_kqv"},
     {"alibi", "attention.max_alibi_bias"},
     {"attn_temperature_tuning", "attention.temperature_scale"},
@@ -83,9 +91,13 @@ public:
     for (const Renamed& entry : renamed)
       put(config_, entry);
     const bool windowed = translate_windows();
-    // The name "llama" stands for Llama and for Mistral, of which only Mistral has windows.
-    const bool mistral = windowed && std::string_view(architecture_.name) == "llama";
-    config_["architectures"] = json::array{mistral ? "MistralForCausalLM" : architecture_.family};
+    // The name "llama" stands for Llama, for Mistral, of which only Mistral has windows, and for
+    // Mixtral.
+    const bool llama = std::string_view(architecture_.name) == "llama";
+    const bool mixtral = translate_experts(llama);
+    config_["architectures"] = json::array{mixtral             ? "MixtralForCausalLM"
+                                           : windowed && llama ? "MistralForCausalLM"
+                                                               : architecture_.family};
     translate_shape();
     translate_rope();
     config_["tie_word_embeddings"] = files_.tensor("output.weight") == nullptr;
@@ -123,6 +135,15 @@ private:
     spelled_[entry.config] = key(entry.key);
     if (const GgufValue* value = find(entry.key))
       into[entry.config] = to_json(*value);
+  }
+
+  /// Translates the number of experts; returns whether the model is Mixtral. Whether the weights of
+  /// a row's experts add up to one is not in the files.
+  bool translate_experts(bool llama) {
+    const bool mixtral = llama && number("expert_count", 0) > 0;
+    put(config_, {llama ? "num_local_experts" : "num_experts", "expert_count"});
+    config_["norm_topk_prob"] = std::string_view(architecture_.name) == "qwen3moe";
+    return mixtral;
   }
 
   /// Translates windows; returns whether layers have one. A window of 0 counts as none.

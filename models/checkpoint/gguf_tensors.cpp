@@ -33,6 +33,7 @@ const char* name_in_file(TensorRole role) {
   case TensorRole::attention_out: return "attn_output";
   case TensorRole::attention_post_norm: return "post_attention_norm";
   case TensorRole::ffn_norm: return "ffn_norm";
+  case TensorRole::router: return "ffn_gate_inp";
   case TensorRole::gate: return "ffn_gate";
   case TensorRole::up:
   case TensorRole::gate_up: return "ffn_up"; // the name of a fused one, too
@@ -65,8 +66,20 @@ const gpu::GgufFormat* format_in(const GgufTensor& tensor) {
   return std::get_if<gpu::GgufFormat>(&tensor.type);
 }
 
+/// Returns whether it is a matrix, or one for each expert, whose type says how the model is stored.
+/// Routers are f32 in every file.
 bool is_matrix(const GgufTensor& tensor) {
-  return tensor.shape.size() == 2;
+  return (tensor.shape.size() == 2 && tensor.name.find(".ffn_gate_inp.") == std::string::npos) ||
+         tensor.shape.size() == 3;
+}
+
+/// Returns the matrix of an expert.
+GgufTensor slice_of(const GgufTensor& all, int expert) {
+  GgufTensor out = all;
+  const std::size_t bytes = all.bytes.size() / std::size_t(all.shape.front());
+  out.bytes = all.bytes.subspan(std::size_t(expert) * bytes, bytes);
+  out.shape.erase(out.shape.begin());
+  return out;
 }
 
 std::size_t row_bytes(const GgufTensor& tensor) {
@@ -102,7 +115,8 @@ void decode(gpu::GgufFormat format, const std::byte* blocks, std::size_t element
 } // namespace
 
 GgufTensors::GgufTensors(std::shared_ptr<const GgufFiles> files, const ModelConfig& config)
-    : files_(std::move(files)), family_(block_tensors(config.architecture)) {
+    : files_(std::move(files)), family_(block_tensors(config.architecture)),
+      experts_(config.mixture ? config.mixture->experts : 0) {
   const auto architecture = gguf_architecture(*files_);
   if (architecture && (*architecture)->neighbours) {
     queries_ = {config.heads * config.head_dim, config.head_dim};
@@ -150,7 +164,8 @@ gpu::DType GgufTensors::dtype() const {
 std::string GgufTensors::layer_of(TensorKey key) const {
   const bool whole = key.role == TensorRole::embedding || key.role == TensorRole::head ||
                      key.role == TensorRole::final_norm;
-  return (whole ? "" : prefix_of(key.block)) + name_in_file(key.role);
+  return (whole ? "" : prefix_of(key.block)) + name_in_file(key.role) +
+         (key.expert < 0 ? "" : "_exps");
 }
 
 std::string GgufTensors::name(TensorKey key) const {
@@ -183,13 +198,17 @@ PairedRows GgufTensors::paired(TensorRole role) const {
 }
 
 Result<gpu::HostMatrix> GgufTensors::matrix(TensorKey key, int rows, int cols) {
-  const auto tensor = take(name(key), {rows, cols});
-  if (!tensor)
-    return tl::unexpected(tensor.error());
-  const gpu::GgufFormat* format = format_in(**tensor);
+  std::vector<std::int64_t> shape{rows, cols};
+  if (key.expert >= 0)
+    shape.insert(shape.begin(), experts_);
+  const auto taken = take(name(key), shape);
+  if (!taken)
+    return tl::unexpected(taken.error());
+  const GgufTensor tensor = key.expert < 0 ? **taken : slice_of(**taken, key.expert);
+  const gpu::GgufFormat* format = format_in(tensor);
   if (!format || gpu::weight_format(*format))
-    return as_stored(**tensor, paired(key.role));
-  return decoded(**tensor, paired(key.role));
+    return as_stored(tensor, paired(key.role));
+  return decoded(tensor, paired(key.role));
 }
 
 std::byte* GgufTensors::keep(std::size_t bytes) {
@@ -291,7 +310,7 @@ void GgufTensors::read_ahead_block(int block) const {
 
 void GgufTensors::release(TensorKey key) {
   if (const GgufTensor* tensor = files_->tensor(name(key)))
-    release_pages(tensor->bytes);
+    release_pages(key.expert < 0 ? tensor->bytes : slice_of(*tensor, key.expert).bytes);
   kept_.clear();
 }
 

@@ -56,6 +56,7 @@ private:
 
   std::shared_ptr<const GgufFiles> files_;
   BlockTensors family_;
+  int experts_; ///< Experts of a mixture, whose matrices are one tensor.
   PairedRows queries_;
   PairedRows keys_;
   std::set<std::string, std::less<>> taken_;

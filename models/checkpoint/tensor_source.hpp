@@ -25,19 +25,22 @@ enum class TensorRole {
   attention_out,       ///< [hidden, heads * head_dim]
   attention_post_norm, ///< [hidden], for the output of attention, before the residual.
   ffn_norm,            ///< [hidden], for the input of the feed-forward.
-  gate,                ///< [ffn, hidden]
+  router,              ///< [experts, hidden], of a mixture of experts.
+  gate,                ///< [ffn, hidden], of a dense block or of an expert, as the next ones.
   up,                  ///< [ffn, hidden]
   gate_up,             ///< Fused gate and up.
-  down,                ///< [hidden, ffn]
+  down,                ///< [hidden, ffn], of a dense block or of an expert.
   ffn_post_norm,       ///< [hidden], for the output of the feed-forward, before the residual.
   fusion,              ///< [hidden, FusionConfig::features], of a head on another model.
   fusion_norm,         ///< [hidden], for the output of `fusion`.
 };
 
-/// A tensor of a model: its role, and the block that it is in (0 if it is in none).
+/// A tensor of a model: its role, the block that it is in (0 if it is in none), and the expert (-1
+/// if it is none's).
 struct TensorKey {
   TensorRole role;
   int block = 0;
+  int expert = -1;
 };
 
 /// The part of a model that bytes count for.

@@ -68,7 +68,10 @@ struct Entry {
   Surroundings around;
   /// False: the tensor is an added layer's, and nothing in it comes from the source.
   bool original = true;
-  float factor = 1; ///< Factor of a vector: a power of two.
+  float factor = 1;      ///< Factor of a vector: a power of two.
+  std::string from = {}; ///< Name in the source; empty: the same.
+
+  const std::string& source() const { return from.empty() ? name : from; }
 
   std::size_t elements() const { return std::size_t(rows) * std::size_t(cols ? cols : 1); }
 };
@@ -85,15 +88,30 @@ std::vector<Entry> layer_entries(const Shape& s, int layer, bool original, float
   const auto norm = [&](const char* name) {
     return Entry{prefix + name + ".weight", s.hidden, 0, {}, original, factor};
   };
-  return {norm("input_layernorm"),
-          matrix("self_attn.q_proj", queries, s.hidden),
-          matrix("self_attn.k_proj", keys, s.hidden),
-          matrix("self_attn.v_proj", keys, s.hidden),
-          matrix("self_attn.o_proj", s.hidden, queries, silent),
-          norm("post_attention_layernorm"),
-          matrix("mlp.gate_proj", s.ffn, s.hidden),
-          matrix("mlp.up_proj", s.ffn, s.hidden),
-          matrix("mlp.down_proj", s.hidden, s.ffn, silent)};
+  std::vector<Entry> entries{norm("input_layernorm"),
+                             matrix("self_attn.q_proj", queries, s.hidden),
+                             matrix("self_attn.k_proj", keys, s.hidden),
+                             matrix("self_attn.v_proj", keys, s.hidden),
+                             matrix("self_attn.o_proj", s.hidden, queries, silent),
+                             norm("post_attention_layernorm")};
+  const Entry dense[] = {matrix("mlp.gate_proj", s.ffn, s.hidden),
+                         matrix("mlp.up_proj", s.ffn, s.hidden),
+                         matrix("mlp.down_proj", s.hidden, s.ffn, silent)};
+  if (s.experts == 0) {
+    entries.insert(entries.end(), std::begin(dense), std::end(dense));
+    return entries;
+  }
+  Entry router = matrix("block_sparse_moe.gate", s.experts, s.hidden);
+  router.original = false;
+  entries.push_back(router);
+  constexpr const char* in_expert[] = {"w1", "w3", "w2"};
+  for (int e = 0; e < s.experts; ++e)
+    for (std::size_t i = 0; i < std::size(dense); ++i) {
+      Entry& part = entries.emplace_back(dense[i]);
+      part.from = part.name;
+      part.name = fmt::format("{}block_sparse_moe.experts.{}.{}.weight", prefix, e, in_expert[i]);
+    }
+  return entries;
 }
 
 std::vector<Entry> all_entries(const Shape& base, const Shape& s, float factor) {
@@ -110,7 +128,7 @@ std::vector<Entry> all_entries(const Shape& base, const Shape& s, float factor) 
 /// Returns the rows, and in `cols` the columns, of an entry's tensor in the source.
 int original_rows(const Entry& entry, const std::vector<Entry>& sources, int& cols) {
   const auto at = std::find_if(sources.begin(), sources.end(),
-                               [&](const Entry& source) { return source.name == entry.name; });
+                               [&](const Entry& source) { return source.name == entry.source(); });
   cols = at->cols;
   return at->rows;
 }
@@ -162,7 +180,7 @@ private:
     const bf16* original = nullptr;
     if (entry.original) {
       rows = original_rows(entry, sources_, cols);
-      const auto matrix = source_.matrix(entry.name, rows, cols);
+      const auto matrix = source_.matrix(entry.source(), rows, cols);
       if (!matrix)
         return tl::unexpected(matrix.error());
       original = static_cast<const bf16*>(matrix->data);
@@ -182,7 +200,7 @@ private:
     std::vector<bf16> values(std::size_t(entry.rows), base::to_bf16(entry.factor));
     if (entry.original) {
       int cols = 0;
-      const auto original = source_.vector(entry.name, original_rows(entry, sources_, cols));
+      const auto original = source_.vector(entry.source(), original_rows(entry, sources_, cols));
       if (!original)
         return tl::unexpected(original.error());
       std::transform(original->begin(), original->end(), values.begin(),
@@ -217,6 +235,13 @@ Result<void> write_others(const fs::path& source, const fs::path& target, const 
   (*config)["num_key_value_heads"] = s.kv_heads;
   (*config)["head_dim"] = s.head_dim;
   (*config)["rms_norm_eps"] = epsilon;
+  if (s.experts > 0) {
+    (*config)["architectures"] = {"MixtralForCausalLM"};
+    (*config)["model_type"] = "mixtral";
+    (*config)["num_local_experts"] = s.experts;
+    (*config)["num_experts_per_tok"] = scaled_top_k;
+    config->emplace("rope_theta", 10'000); // Mixtral's own default is another.
+  }
   std::ofstream(target / "config.json") << boost::json::serialize(*config);
   std::error_code failed;
   for (const auto& file : fs::directory_iterator(source, failed)) {
@@ -236,7 +261,9 @@ Result<void> write_others(const fs::path& source, const fs::path& target, const 
 
 std::uint64_t Shape::layer_parameters() const {
   const auto attention = 2 * std::uint64_t(heads + kv_heads) * std::uint64_t(head_dim);
-  return std::uint64_t(hidden) * (attention + 3 * std::uint64_t(ffn));
+  const auto each = 3 * std::uint64_t(ffn);
+  return std::uint64_t(hidden) *
+         (attention + (experts > 0 ? std::uint64_t(experts) * (each + 1) : each));
 }
 
 std::uint64_t Shape::parameters() const {
@@ -244,13 +271,16 @@ std::uint64_t Shape::parameters() const {
          std::uint64_t(layers) * layer_parameters();
 }
 
-Result<Shape> enlarged_shape(const Shape& base, std::uint64_t parameters) {
-  if (parameters < base.parameters())
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("cannot scale a model of {:.1f} M parameters to {:.1f} M",
-                            double(base.parameters()) / 1e6, double(parameters) / 1e6),
-                "give a larger size");
+Result<Shape> enlarged_shape(const Shape& base, const Enlargement& wanted) {
   Shape shape = base;
+  shape.experts = wanted.mixture ? scaled_experts : 0;
+  const std::uint64_t parameters = wanted.parameters;
+  if (parameters < shape.parameters())
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("cannot scale a model of {:.1f} M parameters to {:.1f} M{}",
+                            double(shape.parameters()) / 1e6, double(parameters) / 1e6,
+                            wanted.mixture ? ", its experts counted" : ""),
+                "give a larger size");
   for (Shape wider = shape;; shape = wider) {
     wider.hidden *= 4;
     wider.heads *= 4;
@@ -266,12 +296,13 @@ Result<Shape> enlarged_shape(const Shape& base, std::uint64_t parameters) {
   const double room = for_layers();
   shape.layers = std::max(shape.layers, int(room / double(shape.layer_parameters())));
   const double missing = room / shape.layers - double(shape.layer_parameters());
-  shape.ffn += std::max(0, int(missing / (3.0 * shape.hidden * ffn_step))) * ffn_step;
+  const double step = 3.0 * shape.hidden * ffn_step * std::max(1, shape.experts);
+  shape.ffn += std::max(0, int(missing / step)) * ffn_step;
   return shape;
 }
 
 Result<void> enlarge_checkpoint(const std::string& source, const std::string& target,
-                                std::uint64_t parameters, const ProgressCallback& progress) {
+                                const Enlargement& wanted, const ProgressCallback& progress) {
   const auto config = FolderSource(source).config();
   if (!config)
     return tl::unexpected(config.error());
@@ -284,7 +315,7 @@ Result<void> enlarge_checkpoint(const std::string& source, const std::string& ta
                             text::shown(config->architecture), gpu::to_string(checkpoint->dtype())),
                 "only LlamaForCausalLM in bf16, such as the demo pair, can be scaled");
   const Shape base = shape_of(*config);
-  const auto shape = enlarged_shape(base, parameters);
+  const auto shape = enlarged_shape(base, wanted);
   if (!shape)
     return tl::unexpected(shape.error());
   const double growth = double(shape->hidden) / base.hidden; // a power of four

@@ -21,5 +21,6 @@ TEST_CASE(
     const auto prior = execution::measure_step_prior(*device, *stages.front());
     CHECK((prior.weights > 0) == (name == "cpu"));
     CHECK((prior.row > 0) == (name == "cpu"));
+    CHECK(prior.experts == 0); // It is dense.
   }
 }

@@ -229,11 +229,12 @@ TEST_CASE("bench --compare sets an earlier report beside this one") {
 }
 
 TEST_CASE("bench refuses sizes that are none, or too small") {
-  for (const char* size : {"", "350", "m", "-1b", "0m", "1g", "350mb"}) {
+  for (const char* size : {"", "350", "m", "-1b", "0m", "1g", "350mb", "moe", "moe-", "moe-m"}) {
     CAPTURE(size);
     check_complaint(run_paceline({"bench", "--scale", size}), 2, {"--scale"});
   }
   check_complaint(run_paceline({"bench", "--scale", "1m"}), 2, {"cannot scale"});
+  check_complaint(run_paceline({"bench", "--scale", "moe-14m"}), 2, {"its experts counted"});
 }
 
 TEST_CASE("bench refuses files without prompts") {

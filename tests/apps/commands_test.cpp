@@ -384,6 +384,41 @@ TEST_CASE(
   CHECK(chat.status == 0);
 }
 
+TEST_CASE("inspect shows the experts of a mixture, and what a token passes through") {
+  const TemporaryFolder folder;
+  GgufWriter file;
+  file.put("general.architecture", std::string("qwen3moe"));
+  for (const auto& [key, value] : {std::pair("embedding_length", 32u),
+                                   {"block_count", 1u},
+                                   {"attention.head_count", 2u},
+                                   {"feed_forward_length", 64u},
+                                   {"expert_count", 4u},
+                                   {"expert_used_count", 1u},
+                                   {"expert_feed_forward_length", 8u},
+                                   {"context_length", 64u}})
+    file.put(std::string("qwen3moe.") + key, value);
+  const auto zeros = [](std::size_t count) { return std::vector<float>(count, 0); };
+  file.put("qwen3moe.attention.layer_norm_rms_epsilon", 1e-6f)
+      .put("tokenizer.ggml.model", std::string("llama"))
+      .put("tokenizer.ggml.tokens", std::vector<std::string>{"<unk>", "<s>", "</s>", "a"})
+      .put("tokenizer.ggml.token_type", std::vector<std::int32_t>{2, 3, 3, 1})
+      .tensor("token_embd.weight", {4, 32}, zeros(4 * 32))
+      .tensor("blk.0.ffn_gate_inp.weight", {4, 32}, zeros(4 * 32))
+      .tensor("blk.0.ffn_gate_exps.weight", {4, 8, 32}, zeros(4 * 8 * 32))
+      .tensor("blk.0.ffn_up_exps.weight", {4, 8, 32}, zeros(4 * 8 * 32));
+  const std::string path = folder.write("tiny.gguf", file.bytes());
+  const auto object = paceline_json({"inspect", "-m", path}).at("target").as_object();
+  const json::value experts{{"layers", 1}, {"count", 4}, {"per_token", 1}, {"ffn", 8}};
+  CHECK(object.at("experts") == experts);
+  CHECK(object.at("parameters") == 2 * 4 * 32 + 2 * 4 * 8 * 32);
+  CHECK(object.at("active_parameters") == 2 * 4 * 32 + 2 * 4 * 8 * 32 - 3 * 3 * 8 * 32);
+  const std::string missing = json::serialize(object.at("missing"));
+  CHECK(missing.find("blk.0.ffn_down_exps.weight") != std::string::npos);
+  CHECK(missing.find("gate") == std::string::npos);
+  const auto shown = run_paceline({"inspect", "-m", path});
+  CHECK(shown.output.find("4 experts of 8 in 1 layers") != std::string::npos);
+}
+
 TEST_CASE("inspect shows how a GGUF is stored, what it takes in memory and what it lacks") {
   const TemporaryFolder folder;
   GgufWriter file;

@@ -149,7 +149,7 @@ void steps() {
   step("demo pair, a core for each", options, 16);
   const TemporaryFolder folder;
   const auto made = models::resolve_model_path(options.target, "target").and_then([&](auto demo) {
-    return models::enlarge_checkpoint(demo, folder.path(), 350'000'000, nullptr);
+    return models::enlarge_checkpoint(demo, folder.path(), {350'000'000}, nullptr);
   });
   if (!made)
     throw std::runtime_error(made.error().text());

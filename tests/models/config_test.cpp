@@ -205,6 +205,38 @@ TEST_CASE("what a family's reference refuses, or reads in another way than it st
   }
 }
 
+TEST_CASE(
+    "a mixture of experts says which layers have it, and what contradicts itself is refused") {
+  const auto read = [](const char* name, const json::object& change) {
+    json::object config = test::reference_case(name).at("config").as_object();
+    for (const auto& [key, value] : change)
+      config[key] = value;
+    const test::TemporaryFolder folder;
+    folder.write("config.json", json::serialize(config));
+    return FolderSource(folder.path()).config();
+  };
+  const ModelConfig mixed = read("Qwen 3 MoE with dense layers and windows", {}).value();
+  CHECK(mixed.mixture->layers == std::vector<bool>{false, false, false, true});
+  CHECK(mixed.mixtures() == 1);
+  CHECK(mixed.mixture_in(1) == nullptr);
+  CHECK(mixed.mixture_in(3)->ffn == 24);
+  CHECK(mixed.active_ffn() == doctest::Approx((3 * 80 + 4 * 24) / 4.0));
+  CHECK(mixed.stored_ffn() == doctest::Approx((3 * 80 + 16 * 24) / 4.0));
+  const std::tuple<const char*, const char*, json::value> cases[] = {
+      {"Mixtral", "num_experts_per_tok", 6},  {"Mixtral", "num_local_experts", 0},
+      {"Mixtral", "hidden_size", 56},         {"Qwen 3 MoE", "moe_intermediate_size", 44},
+      {"Qwen 3 MoE", "num_experts", 100'000}, {"Qwen 3 MoE", "mlp_only_layers", 2},
+      {"Qwen 3 MoE", "n_shared_experts", 1},  {"OLMoE", "clip_qkv", 8.0}};
+  for (const auto& [name, key, value] : cases) {
+    CAPTURE(std::string(name) + ": " + key);
+    const auto refused = read(name, {{key, value}});
+    REQUIRE(!refused);
+    const std::string text = refused.error().text();
+    CHECK_MESSAGE((text.find(key) != std::string::npos || text.find("experts of") != text.npos),
+                  text);
+  }
+}
+
 TEST_CASE("a value out of range or of another type is an error that names the field") {
   const std::pair<const char*, json::value> cases[] = {
       {"hidden_size", nullptr},

@@ -51,7 +51,7 @@ TEST_CASE("an enlarged model has the size asked for and the original's logits") 
     CAPTURE(c.role);
     CAPTURE(c.parameters);
     const test::TemporaryFolder folder;
-    const auto written = enlarge_checkpoint(test::demo(c.role), folder.path(), c.parameters, {});
+    const auto written = enlarge_checkpoint(test::demo(c.role), folder.path(), {c.parameters}, {});
     REQUIRE_MESSAGE(written, written.error().text());
     const ModelConfig config = FolderSource(folder.path()).config().value();
     CHECK(config.hidden == c.hidden);
@@ -64,9 +64,27 @@ TEST_CASE("an enlarged model has the size asked for and the original's logits") 
   }
 }
 
+TEST_CASE("a model enlarged to a mixture has the size asked for and the original's logits") {
+  const test::TemporaryFolder folder;
+  const Enlargement wanted{20'000'000, true};
+  const auto written = enlarge_checkpoint(test::demo("draft"), folder.path(), wanted, {});
+  REQUIRE_MESSAGE(written, written.error().text());
+  const ModelConfig config = FolderSource(folder.path()).config().value();
+  CHECK(config.architecture == "MixtralForCausalLM");
+  CHECK(config.mixture->experts == scaled_experts);
+  const auto large = load(folder.path());
+  CHECK(double(large->info().parameters) == doctest::Approx(wanted.parameters).epsilon(0.05));
+  const auto tokens = some_tokens();
+  CHECK(rms_difference(test::logits_of(large, tokens),
+                       test::logits_of(load(test::demo("draft")), tokens)) < 1e-3);
+  const auto small = enlarge_checkpoint(test::demo("target"), folder.path(), wanted, {});
+  REQUIRE(!small);
+  CHECK(small.error().message.find("its experts counted") != std::string::npos);
+}
+
 TEST_CASE("an enlarged model has the original's tokenizer and generation defaults") {
   const test::TemporaryFolder folder;
-  REQUIRE(enlarge_checkpoint(test::demo("draft"), folder.path(), 1'500'000, {}));
+  REQUIRE(enlarge_checkpoint(test::demo("draft"), folder.path(), {1'500'000}, {}));
   for (const char* name : {"tokenizer.json", "generation_config.json"})
     CHECK(test::read_file(folder.path() + "/" + name) ==
           test::read_file(test::demo("draft") + "/" + name));
@@ -76,7 +94,7 @@ TEST_CASE("enlarged shapes keep heads in their groups and come close to the size
   for (const std::uint64_t parameters :
        {12'000'000u, 35'000'000u, 350'000'000u, 1'000'000'000u, 3'000'000'000u}) {
     CAPTURE(parameters);
-    const Shape shape = enlarged_shape(demo_target, parameters).value();
+    const Shape shape = enlarged_shape(demo_target, {parameters}).value();
     CHECK(double(shape.parameters()) == doctest::Approx(parameters).epsilon(0.05));
     CHECK(shape.parameters() <= parameters);
     CHECK(shape.heads == 3 * shape.kv_heads);
@@ -84,13 +102,13 @@ TEST_CASE("enlarged shapes keep heads in their groups and come close to the size
     CHECK(shape.layers >= demo_target.layers);
     CHECK(shape.ffn >= demo_target.ffn);
   }
-  CHECK(enlarged_shape(demo_target, 350'000'000)->hidden == 4 * 384);
-  CHECK(enlarged_shape(demo_target, 3'000'000'000)->hidden == 16 * 384);
+  CHECK(enlarged_shape(demo_target, {350'000'000})->hidden == 4 * 384);
+  CHECK(enlarged_shape(demo_target, {3'000'000'000})->hidden == 16 * 384);
 }
 
 TEST_CASE("what cannot be enlarged is refused with a reason") {
   const test::TemporaryFolder folder;
-  const auto smaller = enlarge_checkpoint(test::demo("target"), folder.path(), 1'000'000, {});
+  const auto smaller = enlarge_checkpoint(test::demo("target"), folder.path(), {1'000'000}, {});
   REQUIRE(!smaller);
   CHECK(smaller.error().message.find("cannot scale") != std::string::npos);
 
@@ -100,5 +118,5 @@ TEST_CASE("what cannot be enlarged is refused with a reason") {
   const std::string name = "LlamaForCausalLM";
   config.replace(config.find(name), name.size(), "MistralForCausalLM");
   other.write("config.json", config);
-  CHECK(!enlarge_checkpoint(other.path(), folder.path(), 9'000'000, {}));
+  CHECK(!enlarge_checkpoint(other.path(), folder.path(), {9'000'000}, {}));
 }

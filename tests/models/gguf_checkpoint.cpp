@@ -25,6 +25,10 @@ constexpr Key keys[] = {
     {"head_dim", "attention.key_length"},
     {"head_dim", "attention.value_length"},
     {"intermediate_size", "feed_forward_length"},
+    {"num_local_experts", "expert_count"},
+    {"num_experts", "expert_count"},
+    {"num_experts_per_tok", "expert_used_count"},
+    {"moe_intermediate_size", "expert_feed_forward_length"},
     {"max_position_embeddings", "context_length"},
     {"sliding_window", "attention.sliding_window"},
     {"rms_norm_eps", "attention.layer_norm_rms_epsilon", false},
@@ -72,6 +76,14 @@ std::string name_in_gguf(std::string name, bool post_norms) {
       {"self_attn.o_proj", "attn_output"},
       {"self_attn.q_norm", "attn_q_norm"},
       {"self_attn.k_norm", "attn_k_norm"},
+      {"block_sparse_moe.gate", "ffn_gate_inp"},
+      {"block_sparse_moe.experts.0.w1", "ffn_gate_exps"},
+      {"block_sparse_moe.experts.0.w3", "ffn_up_exps"},
+      {"block_sparse_moe.experts.0.w2", "ffn_down_exps"},
+      {"mlp.gate.", "ffn_gate_inp."},
+      {"mlp.experts.0.gate_proj", "ffn_gate_exps"},
+      {"mlp.experts.0.up_proj", "ffn_up_exps"},
+      {"mlp.experts.0.down_proj", "ffn_down_exps"},
       {"mlp.gate_up_proj", "ffn_up"},
       {"mlp.gate_proj", "ffn_gate"},
       {"mlp.up_proj", "ffn_up"},
@@ -95,6 +107,17 @@ std::string interleaved(std::string_view rows, std::size_t heads, std::size_t wi
     for (std::size_t i = 0; i < head / width / 2; ++i)
       for (const std::size_t half : {std::size_t(0), head / 2})
         out += rows.substr(h * head + half + i * width, width);
+  return out;
+}
+
+/// The matrices of all experts one behind the other, by the name of the first one's.
+std::string of_all_experts(const WeightsFile& weights, std::string name, std::uint64_t& experts) {
+  const auto at = name.find(".experts.0.") + std::string_view(".experts.").size();
+  std::string out;
+  for (experts = 0; weights.header.contains(name); ++experts) {
+    out += weights.tensor(name);
+    name.replace(at, name.find('.', at) - at, std::to_string(experts + 1));
+  }
   return out;
 }
 
@@ -130,6 +153,9 @@ GgufWriter to_gguf(const std::string& folder, const std::string& architecture) {
   const bool permuted =
       architecture == "llama" || architecture == "mistral3" || architecture == "smollm3";
   for (const std::string& name : weights.names()) {
+    const bool expert = name.find(".experts.") != name.npos;
+    if (expert && name.find(".experts.0.") == name.npos)
+      continue;
     std::vector<std::uint64_t> shape;
     for (const auto size : weights.shape(name))
       shape.push_back(std::uint64_t(size));
@@ -139,8 +165,12 @@ GgufWriter to_gguf(const std::string& folder, const std::string& architecture) {
                                          : gpu::DType::bf16;
     std::string bytes(weights.tensor(name));
     std::uint32_t type = stored == gpu::DType::f32 ? 0 : stored == gpu::DType::f16 ? 1 : 30;
-    if (shape.size() == 1) {
-      std::vector<float> values = widen(stored, bytes.data(), shape[0]);
+    if (expert) {
+      shape.insert(shape.begin(), 0);
+      bytes = of_all_experts(weights, name, shape.front());
+    }
+    if (shape.size() == 1 || name.ends_with(".gate.weight")) { // Routers are f32, too.
+      std::vector<float> values = widen(stored, bytes.data(), bytes.size() / gpu::size_of(stored));
       if (architecture.starts_with("gemma") && name.find("norm") != name.npos)
         for (float& value : values)
           value += 1;

@@ -49,6 +49,9 @@ std::vector<Case> cases() {
       {"Phi 3 that rotates a part of each head", "phi3"},
       {"SmolLM 3", "smollm3", {{"no_rope_layer_interval", 4}}},
       {"OLMo 2", "olmo2"},
+      {"Mixtral", "llama"},
+      {"Qwen 3 MoE", "qwen3moe"},
+      {"OLMoE", "olmoe"},
   };
 }
 
@@ -97,17 +100,24 @@ struct Twins {
 
   /// values: of the matrices of attention's values.
   explicit Twins(gpu::GgufFormat format) : Twins(format, format) {}
-  Twins(gpu::GgufFormat format, gpu::GgufFormat values) {
-    const json::object config{{"architectures", {"LlamaForCausalLM"}},
-                              {"hidden_size", 256},
-                              {"intermediate_size", 256},
-                              {"num_hidden_layers", 2},
-                              {"num_attention_heads", 4},
-                              {"num_key_value_heads", 2},
-                              {"max_position_embeddings", 64},
-                              {"rms_norm_eps", 1e-5},
-                              {"vocab_size", 160},
-                              {"tie_word_embeddings", true}};
+  /// experts: if there are any, of a Mixtral in the place of a llama; their gates are of `values`.
+  Twins(gpu::GgufFormat format, gpu::GgufFormat values, int experts = 0) {
+    json::object config{{"architectures", {"LlamaForCausalLM"}},
+                        {"hidden_size", 256},
+                        {"intermediate_size", 256},
+                        {"num_hidden_layers", 2},
+                        {"num_attention_heads", 4},
+                        {"num_key_value_heads", 2},
+                        {"max_position_embeddings", 64},
+                        {"rms_norm_eps", 1e-5},
+                        {"vocab_size", 160},
+                        {"tie_word_embeddings", true}};
+    if (experts > 0) {
+      config["architectures"] = {"MixtralForCausalLM"};
+      config["num_local_experts"] = experts;
+      config["num_experts_per_tok"] = 2;
+      config["rope_theta"] = 10000;
+    }
     file = test::gguf_metadata("llama", config);
     folder.write("model.safetensors", test::file_of("{}", ""));
     test::WeightsFile plain(folder.path());
@@ -120,9 +130,16 @@ struct Twins {
       add(plain, format, block + "attn_k", layer + "self_attn.k_proj", 128, 2);
       add(plain, values, block + "attn_v", layer + "self_attn.v_proj", 128, 0);
       add(plain, format, block + "attn_output", layer + "self_attn.o_proj", 256, 0);
-      add(plain, format, block + "ffn_gate", layer + "mlp.gate_proj", 256, 0);
-      add(plain, format, block + "ffn_up", layer + "mlp.up_proj", 256, 0);
-      add(plain, format, block + "ffn_down", layer + "mlp.down_proj", 256, 0);
+      if (experts > 0) {
+        add_experts(plain, values, experts, block + "ffn_gate_exps", layer, "w1");
+        add_experts(plain, format, experts, block + "ffn_up_exps", layer, "w3");
+        add_experts(plain, format, experts, block + "ffn_down_exps", layer, "w2");
+        add_router(plain, experts, block + "ffn_gate_inp", layer + "block_sparse_moe.gate");
+      } else {
+        add(plain, format, block + "ffn_gate", layer + "mlp.gate_proj", 256, 0);
+        add(plain, format, block + "ffn_up", layer + "mlp.up_proj", 256, 0);
+        add(plain, format, block + "ffn_down", layer + "mlp.down_proj", 256, 0);
+      }
       add_norm(plain, block + "attn_norm", layer + "input_layernorm");
       add_norm(plain, block + "ffn_norm", layer + "post_attention_layernorm");
     }
@@ -141,25 +158,53 @@ private:
               {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
   }
 
-  /// heads: of rows that lie in pairs in the file; 0: they lie as they are.
+  void add_router(test::WeightsFile& plain, int experts, const std::string& in_gguf,
+                  const std::string& name) {
+    std::vector<float> values(std::size_t(experts) * 256);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = (float(i * 7 % 31) - 15) / 128;
+    file.tensor(in_gguf + ".weight", {std::uint64_t(experts), 256}, values);
+    plain.put(name + ".weight", "F32", {experts, 256},
+              {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
+  }
+
+  void add_experts(test::WeightsFile& plain, gpu::GgufFormat format, int experts,
+                   const std::string& in_gguf, const std::string& layer, const std::string& part) {
+    std::string stored;
+    for (int e = 0; e < experts; ++e)
+      stored +=
+          blocks(plain, format,
+                 layer + "block_sparse_moe.experts." + std::to_string(e) + "." + part, 256, 0);
+    file.tensor(in_gguf + ".weight", std::uint32_t(format), {std::uint64_t(experts), 256, 256},
+                stored);
+  }
+
   void add(test::WeightsFile& plain, gpu::GgufFormat format, const std::string& in_gguf,
            const std::string& name, int rows, int heads) {
+    const std::string stored = blocks(plain, format, name, rows, heads);
+    file.tensor(in_gguf + ".weight", std::uint32_t(format), {std::uint64_t(rows), 256}, stored);
+  }
+
+  /// Makes up a matrix's blocks, and gives the folder their numbers. heads: of rows that lie in
+  /// pairs in the file; 0: they lie as they are.
+  std::string blocks(test::WeightsFile& plain, gpu::GgufFormat format, const std::string& name,
+                     int rows, int heads) {
     const auto elements = std::size_t(gpu::block_elements(format));
     const std::size_t bytes = gpu::block_bytes(format);
-    const std::size_t blocks = 256 / elements;
+    const std::size_t in_row = 256 / elements;
     std::string stored;
     std::vector<float> values(std::size_t(rows) * 256);
-    for (std::size_t i = 0; i < std::size_t(rows) * blocks; ++i) {
+    for (std::size_t i = 0; i < std::size_t(rows) * in_row; ++i) {
       const std::string block = some_block(format, bytes);
-      const auto row = int(i / blocks);
+      const auto row = int(i / in_row);
       gpu::decode_block(format, reinterpret_cast<const std::byte*>(block.data()),
                         values.data() + std::size_t(place(row, rows, heads)) * 256 +
-                            i % blocks * elements);
+                            i % in_row * elements);
       stored += block;
     }
-    file.tensor(in_gguf + ".weight", std::uint32_t(format), {std::uint64_t(rows), 256}, stored);
     plain.put(name + ".weight", "F32", {rows, 256},
               {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
+    return stored;
   }
 
   /// Row 2i + h of a head is row i of its half h.
@@ -274,6 +319,24 @@ TEST_CASE("matrices of unlike blocks that are read together are multiplied each 
   const auto kept = opened(twins.gguf);
   CHECK(kept->info().weights == "q4_k+q6_k");
   CHECK(relative_error(logits(kept), expected) < 0.02);
+}
+
+TEST_CASE("experts in blocks, one tensor for all of them, compute what their numbers compute") {
+  using enum gpu::GgufFormat;
+  for (const auto& [format, gates] :
+       {std::pair(q4_k, q4_k), {q8_0, q8_0}, {mxfp4, mxfp4}, {nvfp4, nvfp4}, {q4_k, q6_k}}) {
+    CAPTURE(std::string(gpu::to_string(format)));
+    CAPTURE(std::string(gpu::to_string(gates)));
+    const Twins twins(format, gates, 5);
+    LoadOptions options;
+    options.dtype = NumberFormat::f32;
+    const Rows expected = logits(opened(twins.folder.path(), options));
+    CHECK(test::same_bits(logits(opened(twins.gguf, options)), expected));
+    const auto kept = opened(twins.gguf);
+    CHECK(kept->info().dtype == "bf16");
+    // Some rows go to another expert of nearly the same score, where rows are rounded.
+    CHECK(relative_error(logits(kept), expected) < 0.2);
+  }
 }
 
 TEST_CASE("divisors of frequencies turn a llama as Llama 3 turns") {

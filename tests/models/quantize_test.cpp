@@ -3,6 +3,7 @@
 #include "models/quantize.hpp"
 
 #include "gpu/mx.hpp"
+#include "tests/models/reference_checkpoint.hpp"
 #include "tests/models/support.hpp"
 #include "tests/models/weights_file.hpp"
 
@@ -76,6 +77,27 @@ TEST_CASE("a quantized folder is, bit for bit, the model quantized while it is l
     const auto made = loaded(source, options);
     check_same(*stored, *made, stored, made);
   }
+}
+
+TEST_CASE(
+    "a mixture's experts are quantized as they are while it is loaded, and its router is not") {
+  const test::TemporaryFolder folder;
+  test::write_checkpoint(folder, test::reference_case("Mixtral"), gpu::DType::bf16);
+  const test::TemporaryFolder out;
+  const std::string to = out.file("out");
+  for (const char* file : {"tokenizer.json", "tokenizer_config.json"})
+    folder.write(file, test::read_file(test::demo("draft") + "/" + file));
+  quantized(folder.path(), to, blocks_in(WeightFormat::mxfp4));
+  LoadOptions options;
+  options.blocks = {WeightFormat::mxfp4};
+  const auto stored = loaded(to);
+  const auto made = loaded(folder.path(), options);
+  CHECK(stored->info().weights == "mxfp4");
+  CHECK(stored->info().parameters == made->info().parameters);
+  const auto tokens = test::some_tokens(40, 160);
+  CHECK(test::same_bits(test::logits_of(stored, tokens), test::logits_of(made, tokens)));
+  const json::array exclude{"*.block_sparse_moe.gate", "lm_head"};
+  CHECK(config_of(to).at("quantization_config").at("exclude") == exclude);
 }
 
 TEST_CASE("scales are chosen as they are while a model is loaded") {

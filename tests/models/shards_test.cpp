@@ -173,6 +173,26 @@ TEST_CASE("what does not divide a model is refused with what does") {
   CHECK(norm.error().message.find("queries of all heads together") != std::string::npos);
 }
 
+TEST_CASE("experts are divided in whole eights of units, in blocks in whole blocks") {
+  ModelConfig config;
+  config.layers = 1;
+  config.heads = config.kv_heads = 8;
+  config.head_dim = 32;
+  config.ffn = 640;
+  config.vocabulary = 100;
+  config.mixture =
+      MixtureConfig{.experts = 4, .top_k = 2, .ffn = 64, .router = {}, .layers = {true}};
+  CHECK(check_shards("it", config, false, 8));
+  CHECK(check_shards("it", config, true, 2));
+  CHECK(!check_shards("it", config, true, 4));
+  CHECK(Shard{1, 4}.config(config).mixture->ffn == 16);
+  config.mixture->ffn = 24;
+  const auto refused = check_shards("it", config, false, 2);
+  REQUIRE(!refused);
+  CHECK(refused.error().message.find("experts of 24 units") != std::string::npos);
+  CHECK(refused.error().hint == "give 1");
+}
+
 TEST_CASE("shards on devices of several kinds are refused") {
   const Devices mixed{test::device("cpu"), test::device("sim:1ms")};
   for (const auto& group : {mixed[0]->make_group(mixed), mixed[1]->make_group(mixed)}) {

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 
 using namespace paceline;
@@ -145,6 +146,33 @@ TEST_CASE("before a step was observed the weights and the arithmetic say what it
   CHECK(cost.timeout(1, 0, 1s) == scheduling::limits::first_step_timeout); // that is no measurement
   cost.observe(1, 0, 40ms);
   CHECK(*cost.predict(1, 0) == 40ms);
+}
+
+TEST_CASE("before a step was observed a mixture's time grows with the experts that rows touch") {
+  // 1 ms is read by every step, 16 ms are 16 experts, of which a row goes to 2.
+  const StepPrior mixture{.weights = 0.001, .row = 1e-6, .experts = 0.016, .share = 2.0 / 16};
+  CHECK(mixture.seconds(1) == doctest::Approx(0.003));
+  CHECK(mixture.seconds(2) == doctest::Approx(0.001 + 0.016 * (1 - 0.875 * 0.875)));
+  CHECK(mixture.seconds(8) > 3.5 * mixture.seconds(1));
+  CHECK(mixture.seconds(1000) == doctest::Approx(0.017));
+  const StepPrior dense{.weights = 0.017, .row = 1e-6};
+  CHECK(dense.seconds(8) == dense.seconds(1));
+  // Until steps show more, a size that was seen goes on as the prior does.
+  StepCost cost(mixture);
+  cost.observe(1, 0, 6ms);
+  CHECK(base::seconds(*cost.predict_boldly(2, 0)) ==
+        doctest::Approx(0.006 * mixture.seconds(2) / mixture.seconds(1)));
+}
+
+TEST_CASE("row by row a mixture's cost is learned up to eight rows") {
+  StepCost cost;
+  const auto took = [](int rows) { // of 8 experts, one for a row
+    return base::from_seconds(0.001 + 0.008 * (1 - std::pow(1 - 1.0 / 8, rows)));
+  };
+  for (int step = 0; step < 64; ++step)
+    cost.observe(1 + step % 8, 0, took(1 + step % 8));
+  for (int rows = 1; rows <= 8; ++rows)
+    CHECK(base::seconds(*cost.predict(rows, 0)) == doctest::Approx(base::seconds(took(rows))));
 }
 
 TEST_CASE("below all sizes that were observed a step is tried on the line through the least two") {

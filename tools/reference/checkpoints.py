@@ -33,7 +33,7 @@ GEMMA = {"hidden_activation": "gelu_pytorch_tanh", "head_dim": 16, "query_pre_at
 
 
 def case(name, architecture, options, change, dtypes=("f32", "bf16"), **more):
-    model_type = {"Gemma3": "gemma3_text"}.get(architecture, architecture.lower())
+    model_type = {"Gemma3": "gemma3_text", "Qwen3Moe": "qwen3_moe"}.get(architecture, architecture.lower())
     config = {**BASE, "architectures": [architecture + "ForCausalLM"], "model_type": model_type, **options}
     return {"name": name, "config": config, "change": change, "dtypes": dtypes, **more}
 
@@ -97,6 +97,19 @@ CASES = [
          tables=("lm_head.weight",)),
     case("Gemma 3 with a soft cap of logits", "Gemma3", {**GEMMA, "final_logit_softcapping": 3.0},
          {"final_logit_softcapping": 5.0}),
+    case("Mixtral", "Mixtral", {"num_local_experts": 5, "num_experts_per_tok": 2, "sliding_window": None,
+                                "rope_theta": 1000000.0}, {"num_experts_per_tok": 3}, shards=2),
+    case("Mixtral with a window", "Mixtral", {"num_local_experts": 4, "num_experts_per_tok": 1, "sliding_window": 19},
+         {"sliding_window": 23}),
+    case("Qwen 3 MoE", "Qwen3Moe",
+         {"head_dim": 32, "num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 40, "norm_topk_prob": True,
+          "decoder_sparse_step": 1, "mlp_only_layers": [], "rope_theta": 1000000.0}, {"norm_topk_prob": False}),
+    case("Qwen 3 MoE with dense layers and windows", "Qwen3Moe",
+         {"head_dim": 16, "num_experts": 16, "num_experts_per_tok": 4, "moe_intermediate_size": 24, "norm_topk_prob": False,
+          "decoder_sparse_step": 2, "mlp_only_layers": [1], "num_hidden_layers": 4, "attention_bias": True,
+          "use_sliding_window": True, "sliding_window": 20, "max_window_layers": 2}, {"sliding_window": 30}),
+    case("OLMoE", "Olmoe", {"num_experts": 6, "num_experts_per_tok": 2, "norm_topk_prob": False, "clip_qkv": None,
+                            "rope_theta": 10000.0}, {"norm_topk_prob": True}),
 ]
 
 
@@ -112,6 +125,19 @@ def scale_of(name, shape, config):
     return round(gain / math.sqrt(shape[-1]), 4), 0.0
 
 
+def as_stored(name, shape, config):
+    """The tensors of a file that a model's tensor is made of: one for each expert, under the names of its family."""
+    mixtral = config["model_type"] == "mixtral"
+    if mixtral:
+        name = name.replace(".mlp.", ".block_sparse_moe.")
+    if ".experts." not in name:
+        return [[name, shape]]
+    parts, (experts, rows, cols) = ("gate", "up") if "gate_up" in name else ("down",), shape
+    called = {"gate": "w1", "up": "w3", "down": "w2"} if mixtral else {part: part + "_proj" for part in ("gate", "up", "down")}
+    return [[f"{name.rsplit('.', 1)[0]}.{expert}.{called[part]}.weight", [rows // len(parts), cols]]
+            for expert in range(experts) for part in parts]
+
+
 def tensors_of(entry, config):
     """[name, shape, scale, offset] of each tensor in the file; tied tables are one, unless the case says otherwise."""
     with torch.device("meta"):
@@ -119,7 +145,8 @@ def tensors_of(entry, config):
     tables = entry.get("tables", ("model.embed_tokens.weight",) + ("lm_head.weight",) * (not config["tie_word_embeddings"]))
     shapes = {name: list(t.shape) for name, t in model.state_dict().items()
               if name in tables or "embed_tokens" not in name and "lm_head" not in name}
-    return [[name, shape, *scale_of(name, shape, config)] for name, shape in shapes.items()]
+    return [[stored, size, *scale_of(stored, size, config)] for name, shape in shapes.items()
+            for stored, size in as_stored(name, shape, config)]
 
 
 def load(config, tensors, dtype):

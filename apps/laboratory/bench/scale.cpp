@@ -5,11 +5,11 @@
 #include "apps/console/validators.hpp"
 #include "models/eagle3.hpp"
 #include "models/sources.hpp"
-#include "models/synthetic/enlarge.hpp"
 
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <string_view>
 #include <unistd.h>
 
 namespace paceline::apps {
@@ -51,7 +51,7 @@ ScaledFolder::~ScaledFolder() {
 }
 
 Result<std::string> ScaledFolder::enlarge(const std::string& model, const std::string& role,
-                                          std::uint64_t parameters) {
+                                          const models::Enlargement& wanted) {
   if (role == "draft" && (models::is_self_draft(model) || models::is_eagle3_draft(model)))
     return fail(ErrorCode::invalid_argument, "--draft-scale has no model to enlarge in " + model,
                 "leave it out: that goes with the target");
@@ -67,7 +67,7 @@ Result<std::string> ScaledFolder::enlarge(const std::string& model, const std::s
                                 "--keep-scaled takes one that is not there yet, in one that is");
   ProgressLine line;
   const auto show = [&line](const std::string& what, double done) { line.show(what, done); };
-  const auto written = models::enlarge_checkpoint(*source, target, parameters, show);
+  const auto written = models::enlarge_checkpoint(*source, target, wanted, show);
   if (!written)
     return tl::unexpected(written.error());
   return target;
@@ -85,7 +85,7 @@ Result<std::unique_ptr<ScaledFolder>> scale_models(const ScaleOptions& options,
   const auto scale = [&](const std::string& size, std::string& model, const char* role) {
     if (size.empty() || model.empty())
       return Result<void>();
-    return folder->enlarge(model, role, *parse_parameters(size)).map([&](std::string path) {
+    return folder->enlarge(model, role, *parse_scale(size)).map([&](std::string path) {
       model = std::move(path);
     });
   };
@@ -107,8 +107,8 @@ void name_scaled(ModelInfo& model, const std::string& original, const std::strin
 
 void add_scale_options(CLI::App& app, ScaleOptions& options) {
   const auto check = [](const std::string& text) {
-    return parse_parameters(text) ? std::string()
-                                  : not_acceptable(text, "a number of parameters: 350m, 1.5b");
+    return parse_scale(text) ? std::string()
+                             : not_acceptable(text, "a number of parameters: 350m, 1.5b, moe-1.5b");
   };
   app.option_defaults()->group("Models and devices");
   app.add_option("--scale", options.target,
@@ -123,17 +123,20 @@ void add_scale_options(CLI::App& app, ScaleOptions& options) {
       ->type_name("DIR");
 }
 
-std::optional<std::uint64_t> parse_parameters(const std::string& text) {
+std::optional<models::Enlargement> parse_scale(const std::string& text) {
+  constexpr std::string_view mixture = "moe-";
+  models::Enlargement wanted{0, text.starts_with(mixture)};
   double number = 0;
+  const char* begin = text.data() + (wanted.mixture ? mixture.size() : 0);
   const char* end = text.data() + text.size();
-  const auto [unit, error] = std::from_chars(text.data(), end, number);
+  const auto [unit, error] = std::from_chars(begin, end, number);
   if (error != std::errc() || unit + 1 != end || !(number > 0 && number < 1e6))
     return std::nullopt;
   switch (*unit) {
   case 'm':
-  case 'M': return std::uint64_t(number * 1e6);
+  case 'M': wanted.parameters = std::uint64_t(number * 1e6); return wanted;
   case 'b':
-  case 'B': return std::uint64_t(number * 1e9);
+  case 'B': wanted.parameters = std::uint64_t(number * 1e9); return wanted;
   default: return std::nullopt;
   }
 }

@@ -3,11 +3,11 @@
 #pragma once
 
 #include "apps/console/interrupt.hpp"
+#include "models/synthetic/enlarge.hpp"
 #include "paceline/engine.hpp"
 
 #include <CLI/CLI.hpp>
 #include <atomic>
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,7 +36,7 @@ public:
   /// Makes an enlarged model, and returns its folder in this one; see models/synthetic/enlarge.hpp.
   /// model, role: the same as for models::resolve_model_path. Shows progress.
   Result<std::string> enlarge(const std::string& model, const std::string& role,
-                              std::uint64_t parameters);
+                              const models::Enlargement& wanted);
   /// Marks the folder as complete: all models that are to stay are there.
   void complete() { *stays_ = !kept_.empty(); }
 
@@ -55,7 +55,7 @@ Result<std::unique_ptr<ScaledFolder>> scale_models(const ScaleOptions& options,
 /// Names the model "demo, scaled to 350m", since its temporary folder tells nothing.
 void name_scaled(ModelInfo& model, const std::string& original, const std::string& size);
 
-/// Reads "350m" or "1.5b" as a number; none: the text is no number.
-std::optional<std::uint64_t> parse_parameters(const std::string& text);
+/// Reads "350m" or "1.5b", or "moe-1.5b" for a mixture of experts; none: the text is neither.
+std::optional<models::Enlargement> parse_scale(const std::string& text);
 
 } // namespace paceline::apps

@@ -155,7 +155,7 @@ double prefill_multiply_adds(const models::ModelConfig& c, bool fast) {
   const double asked = fast ? 0 : rows_measured.back();
   const double queries = double(c.heads) * c.head_dim;
   const double to_qkv = double(c.hidden) * (queries + 2.0 * c.kv_heads * c.head_dim);
-  const double rest = double(c.hidden) * (queries + 3.0 * c.ffn);
+  const double rest = double(c.hidden) * (queries + 3.0 * c.active_ffn());
   const double keys = rows * (rows + 1) / 2; // Each row sees those before it.
   const double keys_asked = asked * (2 * rows - asked + 1) / 2;
   return (c.layers - 1) * (rows * (to_qkv + rest) + 2 * keys * queries) + rows * to_qkv +
@@ -184,9 +184,10 @@ Result<StepTimes> measure_rows(Solo& solo) {
   StepTimes times;
   for (const int rows : rows_measured)
     times.target[rows] = median(seconds[rows]);
-  times.weight_bytes = bytes_of(weights);
+  const models::ExpertWeights experts = solo.model->expert_weights();
+  times.weight_bytes = bytes_of(weights) + experts.share * bytes_of(experts.weights);
   if (solo.device->on_host())
-    times.machine.read_bytes_per_second = times.weight_bytes / median(seconds[0]);
+    times.machine.read_bytes_per_second = bytes_of(weights) / median(seconds[0]);
   return times;
 }
 

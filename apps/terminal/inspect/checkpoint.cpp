@@ -76,9 +76,16 @@ std::vector<std::string> missing_in(const models::ModelConfig& config,
   want({final_norm});
   for (int block = 0; block < config.layers; ++block) {
     for (const auto role : {attention_norm, query, key, value, query_key_value, attention_out,
-                            attention_post_norm, ffn_norm, gate, up, gate_up, down, ffn_post_norm})
+                            attention_post_norm, ffn_norm, ffn_post_norm})
       if (source.has(role))
         want({role, block});
+    const models::MixtureConfig* mixture = config.mixture_in(block);
+    if (mixture)
+      want({router, block});
+    for (int expert = mixture ? 0 : -1; expert < (mixture ? mixture->experts : 0); ++expert)
+      for (const auto role : {gate, up, gate_up, down})
+        if (source.has(role))
+          want({role, block, expert});
     if (config.qk_norm != models::QkNorm::none)
       for (const auto role : {query_norm, key_norm})
         want({role, block});

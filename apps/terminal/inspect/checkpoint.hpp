@@ -9,6 +9,7 @@
 #include "text/chat_template.hpp"
 #include "text/vocabulary_map.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -49,6 +50,13 @@ struct Checkpoint {
     gpu::KvLayout layout{config.layers, config.kv_heads, config.head_dim};
     layout.dtype = cache_dtype;
     return layout.token_bytes() + std::uint64_t(config.features()) * sizeof(float);
+  }
+  /// Returns the parameters that a token passes through: all but those of experts that it does not
+  /// go to. An expert has three matrices.
+  std::uint64_t active_parameters() const {
+    const double units = config.layers * (config.stored_ffn() - config.active_ffn());
+    const auto skipped = std::uint64_t(3.0 * config.hidden * units + 0.5);
+    return parameters - std::min(parameters, skipped); // Some may be missing.
   }
   std::uint64_t weight_bytes() const {
     return std::accumulate(bytes.begin(), bytes.end(), std::uint64_t(0),

@@ -95,6 +95,13 @@ boost::json::object checkpoint_json(const Checkpoint& c) {
       {"not_obeyed", boost::json::value_from(c.defaults.not_obeyed)},
 
       {"chat_template", chat_kind(c)}};
+  if (const auto& mixture = c.config.mixture) {
+    object["active_parameters"] = c.active_parameters();
+    object["experts"] = {{"layers", c.config.mixtures()},
+                         {"count", mixture->experts},
+                         {"per_token", mixture->top_k},
+                         {"ffn", mixture->ffn}};
+  }
   if (!c.description.empty())
     object["description"] = c.description;
   if (!c.missing.empty())
@@ -131,6 +138,22 @@ boost::json::object pair_json(const Pair& pair) {
 }
 
 namespace {
+
+std::string parameters_text(const Checkpoint& c) {
+  return fmt::format("{:.2f} M, ", double(c.parameters) / 1e6) +
+         (c.config.mixture ? fmt::format("of which a token passes {:.2f} M, ",
+                                         double(c.active_parameters()) / 1e6)
+                           : "");
+}
+
+std::string feed_forward_text(const models::ModelConfig& m) {
+  std::string text = m.mixtures() < m.layers ? std::to_string(m.ffn) : "";
+  if (m.mixture)
+    text += fmt::format("{}{} experts of {} in {} layers, of which a token goes to {}",
+                        text.empty() ? "" : ", and ", m.mixture->experts, m.mixture->ffn,
+                        m.mixtures(), m.mixture->top_k);
+  return text;
+}
 
 /// Returns how a part is stored, if a checkpoint has several formats.
 std::string formats_text(const Checkpoint& c, const std::string& part) {
@@ -181,16 +204,16 @@ std::string checkpoint_text(const Checkpoint& c, const std::string& role) {
   if (c.shared_bytes > 0)
     parts += fmt::format("    {:<14} {:>12}\n", "the target's", human_bytes(c.shared_bytes));
   return fmt::format("{}: {}\n  folder           {}\n{}  architecture     {}\n{}"
-                     "  parameters       {:.2f} M, {}\n  shape            {} layers, width {}, "
+                     "  parameters       {}{}\n  shape            {} layers, width {}, "
                      "{} heads ({} for keys and values) of {}, feed-forward {}\n"
                      "  context          {}\n  vocabulary       {}\n"
                      "  special tokens   {}\n  chat template    {}\n  end of text      {}\n"
                      "  sampling         {}\n{}{}"
                      "  weights          {}\n{}  KV cache         {} a token, {} a full context\n",
-                     role, c.name, c.folder, about, m.architecture, head,
-                     double(c.parameters) / 1e6, fmt::join(c.dtypes, ", "), m.layers, m.hidden,
-                     m.heads, m.kv_heads, m.head_dim, m.ffn, context_text(m), vocabulary_text(c),
-                     special_text(c), chat_text(c), fmt::join(c.defaults.end_of_text, ", "),
+                     role, c.name, c.folder, about, m.architecture, head, parameters_text(c),
+                     fmt::join(c.dtypes, ", "), m.layers, m.hidden, m.heads, m.kv_heads, m.head_dim,
+                     feed_forward_text(m), context_text(m), vocabulary_text(c), special_text(c),
+                     chat_text(c), fmt::join(c.defaults.end_of_text, ", "),
                      sampling_text(c.defaults.warping), not_obeyed_text(c.defaults),
                      missing_text(c.missing), human_bytes(c.weight_bytes()), parts,
                      human_bytes(c.kv_bytes_per_token()),

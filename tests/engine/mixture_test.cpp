@@ -1,0 +1,137 @@
+// Promises 1 and 2 with a mixture of experts as the target, made of the demo's.
+#include "base/bf16.hpp"
+#include "tests/engine/draft_checks.hpp"
+#include "tests/models/support.hpp"
+#include "tests/models/weights_file.hpp"
+
+#include <boost/json.hpp>
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+using namespace paceline;
+using namespace paceline::testing;
+namespace json = boost::json;
+
+namespace {
+
+constexpr int experts = 6;
+
+/// The numbers of a matrix, each multiplied.
+std::string scaled(std::string_view bytes, float factor) {
+  std::string out(bytes);
+  for (std::size_t at = 0; at < out.size(); at += 2) {
+    base::bf16 value;
+    std::memcpy(&value, out.data() + at, 2);
+    value = base::to_bf16(base::to_float(value) * factor);
+    std::memcpy(out.data() + at, &value, 2);
+  }
+  return out;
+}
+
+/// A router that tells rows apart, whatever they are.
+std::string router(int hidden) {
+  std::string out;
+  for (int i = 0; i < experts * hidden; ++i) {
+    const std::uint16_t bits = base::to_bf16(float(i * 7919 % 61 - 30) / 256).bits;
+    out.append(reinterpret_cast<const char*>(&bits), 2);
+  }
+  return out;
+}
+
+/// The demo target as a Mixtral. Each expert is its feed-forward, with other weight.
+void write_mixture(const TemporaryFolder& folder) {
+  models::test::link_all(demo("target"), folder);
+  json::object config = json::parse(read_file(folder.file("config.json"))).as_object();
+  config["architectures"] = {"MixtralForCausalLM"};
+  config["model_type"] = "mixtral";
+  config["num_local_experts"] = experts;
+  config["num_experts_per_tok"] = 2;
+  models::test::WeightsFile weights(folder.path());
+  for (int layer = 0; layer < 6; ++layer) {
+    const std::string prefix = "model.layers." + std::to_string(layer) + ".";
+    const std::pair<const char*, const char*> parts[] = {
+        {"gate_proj", "w1"}, {"up_proj", "w3"}, {"down_proj", "w2"}};
+    for (const auto& [dense, own] : parts) {
+      const std::string from = prefix + "mlp." + dense + ".weight";
+      const std::string bytes(weights.tensor(from));
+      const auto shape = weights.shape(from);
+      weights.remove(from);
+      for (int e = 0; e < experts; ++e)
+        weights.put(prefix + "block_sparse_moe.experts." + std::to_string(e) + "." + own +
+                        ".weight",
+                    "BF16", shape, scaled(bytes, own[1] == '2' ? 0.8f + 0.08f * float(e) : 1));
+    }
+    weights.put(prefix + "block_sparse_moe.gate.weight", "BF16", {experts, 384}, router(384));
+  }
+  folder.write("config.json", json::serialize(config));
+  folder.write("model.safetensors", weights.bytes());
+}
+
+EngineOptions options_for(const TemporaryFolder& folder) {
+  EngineOptions options;
+  options.target = folder.path();
+  options.threads = 2;
+  return options;
+}
+
+std::vector<Request> both_requests() {
+  return {repeatable("import os\nimport sys\n", 24), repeatable("class Stack:\n", 24, 7)};
+}
+
+} // namespace
+
+TEST_CASE("with a mixture: the same tokens in every mode, chunk, page, batch and team") {
+  const TemporaryFolder folder;
+  write_mixture(folder);
+  EngineOptions options = options_for(folder);
+  options.threads = 1;
+  options.max_num_seqs = 1;
+  const auto expected = plain_answers_of(options, both_requests());
+  for (const char* draft : {"demo", "self:mxfp4"})
+    for (const SpeculationMode mode :
+         {SpeculationMode::sync, SpeculationMode::overlap, SpeculationMode::automatic}) {
+      CAPTURE(std::string(draft));
+      SpeculationStats stats;
+      options = options_for(folder);
+      options.drafters = {draft};
+      options.speculation = mode;
+      if (mode == SpeculationMode::sync) {
+        options.window = 6;
+        options.prefill_chunk = 5;
+        options.page_tokens = 2;
+      }
+      CHECK(answers_of(options, both_requests(), &stats) == expected);
+      CHECK(stats.accepted > 0);
+    }
+}
+
+TEST_CASE("a mixture in stages has the tokens of the whole, and in shards tokens all the same") {
+  const TemporaryFolder folder;
+  write_mixture(folder);
+  EngineOptions options = options_for(folder);
+  const auto expected = plain_answers_of(options, both_requests());
+  options.drafters = {"demo"};
+  options.devices = {"cpu:0", "cpu:1"};
+  CHECK(answers_of(options, both_requests()) == expected);
+  options.tensor_parallel_size = 2;
+  const auto divided = plain_answers_of(options, both_requests());
+  CHECK(answers_of(options, both_requests()) == divided);
+}
+
+TEST_CASE("a mixture is quantized while it is loaded, its router apart") {
+  const TemporaryFolder folder;
+  write_mixture(folder);
+  EngineOptions options = options_for(folder);
+  const ModelInfo plain = open_engine(options).target();
+  options.weights = WeightFormat::mxfp4;
+  options.drafters = {"demo"};
+  options.speculation = SpeculationMode::sync;
+  const ModelInfo blocks = open_engine(options).target();
+  CHECK(blocks.weights == "mxfp4");
+  CHECK(blocks.parameters == plain.parameters);
+  CHECK(blocks.weight_bytes < plain.weight_bytes * 0.35);
+  CHECK(answers_of(options, both_requests()) == plain_answers_of(options, both_requests()));
+}

@@ -1,0 +1,256 @@
+// Mixtures of experts on every back end: routers, products by experts, and their sums.
+#include "tests/gpu/rig.hpp"
+
+#include <cmath>
+#include <numeric>
+
+using namespace paceline;
+using namespace paceline::gpu;
+using namespace paceline::gpu::testing;
+
+namespace {
+
+/// A routing with memory of its own.
+struct Routed {
+  Routed(int rows, int experts, int top_k) : memory(Routing::bytes(rows, experts, top_k)) {
+    routing = Routing::in(memory.data(), rows, experts, top_k);
+  }
+
+  int expert(int row, int k) const { return routing.chosen[row * routing.top_k + k]; }
+  float weight(int row, int k) const { return routing.weights[row * routing.top_k + k]; }
+
+  std::vector<std::byte> memory;
+  Routing routing;
+};
+
+Routed route(const Rig& rig, Matrix& scores, int top_k, const RouterOptions& options = {}) {
+  Routed out(scores.rows, scores.cols, top_k);
+  rig.run([&](Operations& ops) { ops.route(out.routing, scores.tensor(), options); });
+  return out;
+}
+
+/// The weights of all experts, apart and as one.
+struct Experts {
+  Experts(WeightFormat format, int count, int outputs, int inputs, Random& random) {
+    for (int e = 0; e < count; ++e)
+      apart.push_back(std::make_unique<HostWeight>(format, outputs, inputs, random));
+  }
+  std::shared_ptr<const Weight> pack(const Rig& rig) const {
+    std::vector<HostMatrix> parts;
+    for (const auto& each : apart)
+      parts.push_back(each->matrix);
+    return rig.device->pack(parts).value();
+  }
+
+  std::vector<std::unique_ptr<HostWeight>> apart;
+};
+
+Matrix by_experts(const Rig& rig, const Weight& w, Matrix& in, RoutedRows order,
+                  const Routing& routing) {
+  Matrix out(routing.picks(), w.outputs() / routing.experts);
+  rig.run(
+      [&](Operations& ops) { ops.expert_linear(out.tensor(), in.tensor(), order, w, routing); });
+  return out;
+}
+
+/// A whole mixture: its products have one activation between them.
+struct Mixture {
+  Mixture(const Rig& rig, const Experts& in, const Experts& out, int k)
+      : up(in.pack(rig)), down(out.pack(rig)), experts(int(in.apart.size())), top_k(k) {}
+
+  Matrix operator()(const Rig& rig, Matrix& scores, Matrix& in) const {
+    Routed routed(in.rows, experts, top_k);
+    Matrix wide(routed.routing.picks(), up->outputs() / experts);
+    Matrix narrow(wide.rows, wide.cols / 2);
+    Matrix each(wide.rows, down->outputs() / experts);
+    Matrix out(in.rows, each.cols);
+    rig.run([&](Operations& ops) {
+      const Routing& r = routed.routing;
+      ops.route(r, scores.tensor(), {true});
+      ops.expert_linear(wide.tensor(), in.tensor(), RoutedRows::by_row, *up, r);
+      ops.gate(narrow.tensor(), wide.tensor(), Activation::silu);
+      ops.expert_linear(each.tensor(), narrow.tensor(), RoutedRows::by_slot, *down, r);
+      ops.combine(out.tensor(), each.tensor(), r, false);
+    });
+    return out;
+  }
+
+  std::shared_ptr<const Weight> up;
+  std::shared_ptr<const Weight> down;
+  int experts;
+  int top_k;
+};
+
+} // namespace
+
+TEST_CASE("a router takes the highest scores, and of equal ones the lowest expert") {
+  Random random(1);
+  for (const std::string& name : backends()) {
+    CAPTURE(name);
+    const Rig rig(name, 2);
+    for (const int experts : {1, 5, 64, 130}) {
+      Matrix scores(37, experts);
+      for (float& score : scores.values)
+        score = float(random.below(4)) / 2; // Many are equal.
+      const int top_k = std::min(experts, 8);
+      const Routed routed = route(rig, scores, top_k);
+      for (int r = 0; r < scores.rows; ++r) {
+        std::vector<int> order(std::size_t(experts), 0);
+        std::iota(order.begin(), order.end(), 0);
+        std::ranges::stable_sort(order,
+                                 [&](int a, int b) { return scores.at(r, a) > scores.at(r, b); });
+        double total = 0;
+        for (int e = 0; e < experts; ++e)
+          total += std::exp(double(scores.at(r, e)));
+        for (int k = 0; k < top_k; ++k) {
+          const int expert = order[std::size_t(k)];
+          CHECK(routed.expert(r, k) == expert);
+          CHECK(routed.weight(r, k) ==
+                doctest::Approx(std::exp(double(scores.at(r, expert))) / total).epsilon(1e-5));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("weights of a row's experts add up to one where that is asked for") {
+  Random random(2);
+  for (const std::string& name : backends()) {
+    CAPTURE(name);
+    const Rig rig(name, 1);
+    Matrix scores(9, 40, random, 3);
+    const Routed plain = route(rig, scores, 4);
+    const Routed normalised = route(rig, scores, 4, {true});
+    for (int r = 0; r < scores.rows; ++r) {
+      float sum = 0;
+      float sum_plain = 0;
+      for (int k = 0; k < 4; ++k) {
+        sum += normalised.weight(r, k);
+        sum_plain += plain.weight(r, k);
+      }
+      CHECK(sum == doctest::Approx(1));
+      CHECK(sum_plain < 0.9f);
+      CHECK(normalised.weight(r, 0) == doctest::Approx(plain.weight(r, 0) / sum_plain));
+    }
+  }
+}
+
+TEST_CASE("slots are in the order of experts, and an expert's in that of rows") {
+  Random random(3);
+  for (const std::string& name : backends()) {
+    CAPTURE(name);
+    const Rig rig(name, 3);
+    for (const int rows : {1, 3, 90}) {
+      Matrix scores(rows, 24, random);
+      const Routed routed = route(rig, scores, 5);
+      const Routing& r = routed.routing;
+      CHECK(r.first[0] == 0);
+      CHECK(r.first[24] == r.picks());
+      for (int e = 0; e < 24; ++e)
+        for (int slot = r.first[e]; slot < r.first[e + 1]; ++slot) {
+          CHECK(r.chosen[r.picks_of[slot]] == e);
+          CHECK(r.slots[r.picks_of[slot]] == slot);
+          CHECK((slot == r.first[e] || r.picks_of[slot - 1] < r.picks_of[slot]));
+        }
+    }
+  }
+}
+
+TEST_CASE("scores that are no numbers choose experts all the same") {
+  for (const std::string& name : backends()) {
+    CAPTURE(name);
+    const Rig rig(name, 1);
+    Matrix scores(2, 6);
+    std::fill(scores.values.begin(), scores.values.end(), std::nanf(""));
+    scores.values[3] = 1;
+    const Routed routed = route(rig, scores, 3);
+    for (int pick = 0; pick < routed.routing.picks(); ++pick) {
+      CHECK(routed.routing.chosen[pick] >= 0);
+      CHECK(routed.routing.chosen[pick] < 6);
+    }
+    CHECK(routed.routing.first[6] == 6);
+  }
+}
+
+TEST_CASE("a product by experts is each expert's own product of its rows, bit for bit") {
+  Random random(4);
+  const std::vector<WeightFormat> formats{WeightFormat::f32, WeightFormat::f16, WeightFormat::bf16,
+                                          WeightFormat::mxfp8, WeightFormat::mxfp4};
+  for (const std::string& name : backends())
+    for (const WeightFormat format : formats) {
+      CAPTURE(name);
+      CAPTURE(std::string(to_string(format)));
+      const Rig rig(name, 2);
+      const Experts experts(format, 9, 48, 100, random);
+      const auto all = experts.pack(rig);
+      std::vector<std::shared_ptr<const Weight>> apart;
+      for (const auto& each : experts.apart)
+        apart.push_back(rig.device->pack({&each->matrix, 1}).value());
+      for (const int rows : {1, 2, 5, 60}) {
+        Matrix scores(rows, 9, random);
+        const Routed routed = route(rig, scores, 3);
+        const Routing& r = routed.routing;
+        Matrix in(rows, 100, random);
+        Matrix in_slots(r.picks(), 100, random);
+        const Matrix out = by_experts(rig, *all, in, RoutedRows::by_row, r);
+        const Matrix out_slots = by_experts(rig, *all, in_slots, RoutedRows::by_slot, r);
+        int wrong = 0;
+        for (int slot = 0; slot < r.picks(); ++slot) {
+          const Weight& own = *apart[std::size_t(r.chosen[r.picks_of[slot]])];
+          Matrix row = in.slice(r.picks_of[slot] / 3, 1);
+          Matrix row_in_slot = in_slots.slice(slot, 1);
+          wrong += !(product(rig, own, row) == out.slice(slot, 1));
+          wrong += !(product(rig, own, row_in_slot) == out_slots.slice(slot, 1));
+        }
+        CHECK(wrong == 0);
+      }
+    }
+}
+
+TEST_CASE("picks are added by their weights, in the order of scores") {
+  Random random(5);
+  for (const std::string& name : backends()) {
+    CAPTURE(name);
+    const Rig rig(name, 2);
+    Matrix scores(7, 10, random);
+    const Routed routed = route(rig, scores, 4);
+    Matrix in(28, 600, random);
+    for (const bool add : {false, true}) {
+      Matrix out(7, 600);
+      std::fill(out.values.begin(), out.values.end(), 0.5f);
+      rig.run(
+          [&](Operations& ops) { ops.combine(out.tensor(), in.tensor(), routed.routing, add); });
+      for (int r = 0; r < 7; ++r)
+        for (const int c : {0, 1, 511, 512, 599}) {
+          float sum = 0;
+          for (int k = 0; k < 4; ++k)
+            sum += routed.weight(r, k) * in.at(routed.routing.slots[r * 4 + k], c);
+          CHECK(out.at(r, c) == doctest::Approx(add ? 0.5f + sum : sum));
+        }
+    }
+  }
+}
+
+TEST_CASE("a row of a mixture has the same bits alone, in any batch and on any number of ranks") {
+  Random random(6);
+  for (const std::string& name : backends())
+    for (const WeightFormat format : {WeightFormat::f32, WeightFormat::bf16, WeightFormat::mxfp6}) {
+      CAPTURE(name);
+      CAPTURE(std::string(to_string(format)));
+      const Experts up(format, 6, 64, 80, random);
+      const Experts down(format, 6, 80, 32, random);
+      const Rig rig(name, 1);
+      const Mixture mixture(rig, up, down, 2);
+      Matrix scores(50, 6, random);
+      Matrix in(50, 80, random);
+      const Matrix all = mixture(rig, scores, in);
+      for (const int threads : {1, 3})
+        for (const auto& [first, count] : {std::pair(0, 1), {17, 1}, {49, 1}, {3, 9}, {20, 30}}) {
+          const Rig other(name, threads);
+          const Mixture same(other, up, down, 2);
+          Matrix some_scores = scores.slice(first, count);
+          Matrix some = in.slice(first, count);
+          CHECK(same(other, some_scores, some) == all.slice(first, count));
+        }
+    }
+}
