@@ -2,6 +2,7 @@
 
 #include "apps/server/admin.hpp"
 #include "apps/server/endpoints.hpp"
+#include "apps/server/timeline.hpp"
 #include "apps/server/web.hpp"
 
 #include <algorithm>
@@ -28,6 +29,11 @@ const std::array routes{
     Route{.method = "GET", .path = "/health", .for_everybody = true, .answer = health},
     Route{.method = "GET", .path = "/ready", .for_everybody = true, .answer = ready},
     Route{.method = "GET", .path = "/metrics", .for_everybody = true, .answer = metrics},
+    Route{.method = "GET",
+          .path = "/v1/timeline",
+          .for_page = true,
+          .long_running = true,
+          .answer = timeline},
     Route{
         .method = "GET", .path = "/", .for_everybody = true, .for_page = true, .answer = web_page},
     Route{.method = "GET",

@@ -359,7 +359,7 @@ void add_address_options(CLI::App& app, Settings& settings) {
                  "API keys, one a line; default: those in $PACELINE_API_KEY, if any")
       ->type_name("FILE");
   app.add_flag_callback(
-      "--no-web", [&settings] { settings.web = false; }, "No page at /");
+      "--no-web", [&settings] { settings.web = false; }, "No page at /, and no timeline");
   app.add_flag("--share-drafts", settings.share_drafts,
                "Let drafts of one API key's requests come from answers to another's");
   app.add_flag("--share-prefix-cache", settings.share_prefix_cache,

@@ -82,7 +82,7 @@ TEST_CASE("the page needs no key, since it has to ask for one; --no-web takes it
   }
   settings.web = false;
   LiveServer server(scripted(), settings);
-  for (const char* path : {"/", "/web/main.js"}) {
+  for (const char* path : {"/", "/web/main.js", "/v1/timeline"}) {
     CAPTURE(path);
     const HttpReply reply = server.ask("GET", path, "", {{"Authorization", "Bearer secret"}});
     CHECK(reply.status == 404);

@@ -152,12 +152,17 @@ def test_widths(page, server):
     page.answered()
     for width, height in ((320, 640), (760, 900), (1920, 1080)):
         page.size(width, height)
-        assert page.script("return document.documentElement.scrollWidth") <= width, width
-        outside = page.script("""return [...document.querySelectorAll('header *, #view button, #view textarea, #view select')]
-            .filter((one) => one.offsetParent && one.getBoundingClientRect().right > innerWidth + 1)
-            .map((one) => one.outerHTML.slice(0, 80))""")
-        assert not outside, (width, outside)
+        for view in ("chat", "lanes"):
+            page.script("location.hash = arguments[0]", view)
+            page.until(lambda: page.all(f".{view}"))
+            assert page.script("return document.documentElement.scrollWidth") <= width, (width, view)
+            outside = page.script("""return [...document.querySelectorAll('header *, #view button, #view textarea, #view select')]
+                .filter((one) => one.offsetParent && one.getBoundingClientRect().right > innerWidth + 1)
+                .map((one) => one.outerHTML.slice(0, 80))""")
+            assert not outside, (width, view, outside)
     page.size(320, 640)
+    page.script("location.hash = 'chat'")
+    page.until(lambda: page.all(".chat"))
     page.one("#menu").click()
     assert page.one("#side .title").is_displayed()
     page.size(1280, 800)
@@ -174,7 +179,7 @@ def test_keyboard_alone(page, server):
     for _ in range(25):
         page.keys(Keys.TAB)
         names.append(page.script("const one = document.activeElement; return one.id || one.textContent.trim()"))
-    for wanted in ("Skip to the conversation", "open-settings", "New conversation", "Copy", "Regenerate", "input", "send"):
+    for wanted in ("Skip to the conversation", "Lanes", "open-settings", "New conversation", "Copy", "Regenerate", "input", "send"):
         assert wanted in names, (wanted, names)
     assert names.index("open-settings") < names.index("New conversation") < names.index("Regenerate") < names.index("input")
     for field in page.all("input, select, textarea, button"):
@@ -203,6 +208,22 @@ def test_contrast(page, server):
                     return (a + 0.05) / (b + 0.05);""", text, ground)
                 assert ratio >= 4.5, (scheme, text, ground, ratio)
     page.colours("light")
+
+
+def test_lanes(page, server):
+    page.open_fresh(server.url)
+    page.script("location.hash = 'lanes'")
+    page.until(lambda: page.all(".lanes canvas"))
+    page.button("Give it work").click()
+    page.until(lambda: "–" not in page.text(".figures dd"))
+    coloured = """const canvas = document.querySelector('.lanes canvas');
+        const dots = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+        const seen = new Set();
+        for (let i = 0; i < dots.length; i += 4) if (dots[i + 3] > 250) seen.add(dots[i] << 16 | dots[i + 1] << 8 | dots[i + 2]);
+        return seen.size"""
+    page.until(lambda: page.script(coloured) > 3)
+    page.script("location.hash = 'chat'")  # Who does not look costs nothing: the stream is closed.
+    page.until(lambda: server.metric("paceline_http_requests_running") == 1)
 
 
 def test_key(page, server):
@@ -236,6 +257,16 @@ def make_pictures(page, program, folder):
     page.script("""const token = [...document.querySelectorAll('.answer .t.target')][6];
                    token.dispatchEvent(new PointerEvent('pointerover', {bubbles: true}))""")
     save(page, os.path.join(folder, "page-chat.png"))
+    server.stop()
+    server = Server(program, "--device", "sim:chinchilla-70b", "--draft-device", "sim:chinchilla-4b")
+    page.size(1100, 520)
+    page.open_fresh(server.url + "#lanes")
+    page.script("document.querySelector('.bar select').value = '0.5'")
+    page.button("Give it work").click()
+    page.until(lambda: "–" not in page.text(".figures dd"))
+    page.until(lambda: server.metric("vllm:generation_tokens_total") > 120)
+    page.button("Pause").click()
+    save(page, os.path.join(folder, "page-lanes.png"))
     server.stop()
 
 

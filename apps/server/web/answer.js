@@ -34,6 +34,9 @@ function measure(stats, began, first, count) {
   if (first && now > first && stats.tokens > 1) stats.rate = (1000 * (stats.tokens - 1)) / (now - first);
 }
 
+// What is known of the last answer, of whichever view.
+export const latest = { stats: null };
+
 // Fills the message from the answer to a request. changed: called after each chunk. Errors are
 // thrown, with what had come in the message.
 export async function receive(message, body, signal, changed) {
@@ -41,6 +44,7 @@ export async function receive(message, body, signal, changed) {
   const began = performance.now();
   let first = 0;
   message.stats = {};
+  latest.stats = message.stats;
   for await (const chunk of api.chat(body, signal)) {
     take(message, places, chunk);
     if (!first && (message.content || message.reasoning || message.calls)) first = performance.now();

@@ -1,4 +1,4 @@
-// What the page asks the server: models, streams of chats. An API key is kept for as
+// What the page asks the server: models, streams of chats, the timeline. An API key is kept for as
 // long as the tab lives, and goes nowhere but to this server.
 const keyName = "paceline.key";
 
@@ -87,4 +87,9 @@ export async function* chat(body, signal) {
     yield chunk;
   }
   if (!ended) throw new ApiError(0, "The connection ended before the answer did.");
+}
+
+// Yields what the lanes of the server's engines have done, as it happens.
+export async function* timeline(signal) {
+  yield* events(await ask("/v1/timeline", { signal }));
 }
