@@ -152,7 +152,7 @@ def test_widths(page, server):
     page.answered()
     for width, height in ((320, 640), (760, 900), (1920, 1080)):
         page.size(width, height)
-        for view in ("chat", "lanes"):
+        for view in ("chat", "lanes", "race"):
             page.script("location.hash = arguments[0]", view)
             page.until(lambda: page.all(f".{view}"))
             assert page.script("return document.documentElement.scrollWidth") <= width, (width, view)
@@ -224,6 +224,17 @@ def test_lanes(page, server):
     page.until(lambda: page.script(coloured) > 3)
     page.script("location.hash = 'chat'")  # Who does not look costs nothing: the stream is closed.
     page.until(lambda: server.metric("paceline_http_requests_running") == 1)
+
+
+def test_race(page, server):
+    page.open_fresh(server.url)
+    page.script("location.hash = 'race'")
+    page.until(lambda: page.all(".race"))
+    page.button("Start", ".race").click()
+    page.until(lambda: page.button("Replay side by side").is_enabled())
+    page.until(lambda: all(float(bar.get_attribute("value")) > 0.9 for bar in page.all(".runner progress")))
+    texts = [one.text for one in page.all(".runner pre")]
+    assert len(texts) == 4 and texts[0] and len(set(texts)) == 1
 
 
 def test_key(page, server):

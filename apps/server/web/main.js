@@ -3,6 +3,7 @@ import * as api from "./api.js";
 import { Chat } from "./chat.js";
 import { el } from "./dom.js";
 import { lanesView } from "./lanes.js";
+import { raceView } from "./race.js";
 import { askForKey, openSettings } from "./settings.js";
 import { conversations, newConversation, removeConversation, saveConversations, saveSettings, settings } from "./store.js";
 
@@ -12,7 +13,7 @@ const part = (id) => document.getElementById(id);
 class Page {
   constructor() {
     this.chat = new Chat(this);
-    this.views = [["Chat", () => this.chat.element], ["Lanes", () => lanesView(this)]];
+    this.views = [["Chat", () => this.chat.element], ["Lanes", () => lanesView(this)], ["Race", () => raceView(this)]];
     this.current = conversations[0] ?? newConversation();
     part("open-settings").addEventListener("click", () => openSettings(() => this.chat.show()));
     part("menu").addEventListener("click", () => this.menu(!document.body.classList.contains("menu-open")));
