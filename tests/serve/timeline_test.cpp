@@ -1,6 +1,7 @@
 // GET /v1/timeline: what lanes do, as it happens, within bounds.
 #include "apps/console/limits.hpp"
 #include "base/limits.hpp"
+#include "tests/serve/live_fleet.hpp"
 #include "tests/serve/live_server.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -114,6 +115,27 @@ TEST_CASE("so many may read at once; one who leaves makes room, and keys are ask
   HttpClient client(server.port());
   client.send("HEAD", "/v1/timeline", "", key);
   CHECK(client.read_head().status >= 200);
+}
+
+TEST_CASE("a reader sees the engines of all models, and keeps none from going") {
+  LiveFleet fleet(fleet_plan(2, 1, {{0}, {1}}));
+  HttpClient reader(fleet.port());
+  reader.send("GET", "/v1/timeline");
+  REQUIRE(reader.read_head().status == 200);
+  const auto models = [&reader] {
+    std::string names;
+    const json::object event = next_event(reader);
+    for (const json::value& engine : event.at("engines").as_array())
+      names += std::string(engine.at("model").as_string()) + " ";
+    return names;
+  };
+  CHECK(models() == "a b ");
+  CHECK(fleet.manage("/v1/unload", R"({"model": "a"})").status == 200);
+  while (models() != "b ") {
+  }
+  CHECK(fleet.manage("/v1/load", R"({"model": "a"})").status == 200);
+  while (models() != "a b ") {
+  }
 }
 
 TEST_CASE("a drain ends the timeline, which holds nothing up") {

@@ -136,16 +136,30 @@ export function lanesView(page) {
     problem.textContent = text;
   };
 
+  // An event names all engines there are.
+  function show(event) {
+    for (const [number, view] of engines)
+      if (!event.engines.some((engine) => engine.engine === number)) {
+        view.element.remove();
+        engines.delete(number);
+      }
+    for (const engine of event.engines) {
+      if (!engines.has(engine.engine)) {
+        engines.set(engine.engine, new EngineView(engine.model));
+        list.append(engines.get(engine.engine).element);
+      }
+      engines.get(engine.engine).take(engine);
+    }
+  }
+
   async function watch() {
     try {
-      for await (const event of api.timeline(stopper.signal))
-        for (const engine of event.engines) {
-          if (!engines.has(engine.engine)) {
-            engines.set(engine.engine, new EngineView(engine.model));
-            list.append(engines.get(engine.engine).element);
-          }
-          engines.get(engine.engine).take(engine);
-        }
+      let begun = false;
+      for await (const event of api.timeline(stopper.signal)) {
+        if (!begun) tell(""); // What was wrong before is over.
+        begun = true;
+        show(event);
+      }
       throw new api.ApiError(0, "The server has ended the timeline.");
     } catch (error) {
       if (error.name === "AbortError") return;
@@ -161,6 +175,7 @@ export function lanesView(page) {
   }
 
   const element = el("section", { class: "lanes", "aria-label": "Lanes" }, el("div", { class: "bar" }, el("h2", {}, "What the lanes do"), el("span", { class: "spring" }), zoom, pause, run), problem, list);
+  element.returned = () => page.showView(); // The server is back, perhaps with other engines.
   element.leave = () => stopper.abort(); // Lanes record nothing while nobody looks.
   watch();
   requestAnimationFrame(draw);

@@ -120,6 +120,7 @@ class Page {
     while (!(await api.ready())) await new Promise((then) => setTimeout(then, retryMilliseconds));
     this.waiting = false;
     await this.connect();
+    this.view.returned?.();
   }
 }
 
