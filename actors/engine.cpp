@@ -18,9 +18,9 @@ namespace paceline {
 using namespace actors;
 
 Engine::Impl::Impl(EngineOptions options, const OtherMachines* machines)
-    : options_(std::move(options)) {
-  if (!options_.trace_file.empty())
-    trace_ = std::make_shared<base::Trace>();
+    : options_(std::move(options)),
+      trace_(std::make_shared<base::Trace>(
+          options_.trace_file.empty() ? 0 : base::limits::trace_events_max)) {
   Runtime::Extend extend;
   if (machines && needs_other_machines(options_))
     extend = [&](caf::actor_system_config& config) { machines->join(config, options_); };
@@ -96,7 +96,7 @@ Result<void> Engine::Impl::shutdown(std::chrono::milliseconds drain) {
     runtime_.reset();
   else
     std::thread([this] { runtime_.reset(); }).join();
-  return trace_ ? trace_->write(options_.trace_file) : Result<void>();
+  return trace_->keeps() ? trace_->write(options_.trace_file) : Result<void>();
 }
 
 bool Engine::Impl::lanes_closed() {

@@ -41,6 +41,7 @@ public:
   base::Duration now() const { return time_->now() - opened_; }
   bool run_until(const std::function<bool()>& reached, base::Duration until);
   Result<void> shutdown(std::chrono::milliseconds drain);
+  LaneWatch watch_lanes() const;
   std::uint64_t callback_failures() const { return callbacks_->failures(); }
 
   actors::EngineContext context;

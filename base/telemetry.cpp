@@ -45,12 +45,12 @@ OverlapMeter::Sums OverlapMeter::sums() const {
 Handling::Handling(Telemetry& telemetry, const char* actor, const char* message)
     : telemetry_(telemetry), actor_(actor), message_(message) {
   add(telemetry_.messages, 1);
-  if (telemetry_.trace)
+  if (telemetry_.trace && telemetry_.trace->keeps())
     begin_ = telemetry_.time->now();
 }
 
 Handling::~Handling() {
-  if (telemetry_.trace)
+  if (telemetry_.trace && telemetry_.trace->keeps())
     telemetry_.trace->span(actor_, message_, begin_, telemetry_.time->now());
 }
 

@@ -88,7 +88,7 @@ struct Telemetry {
   std::atomic<std::size_t> kv_pages_quarantined{0}; ///< Count when the cache manager last looked.
   OverlapMeter overlap;
 
-  // Receives spans; null unless the user asked for a trace. Set before the first actor starts.
+  // Receives spans; null: nobody can want any. Set before the first actor starts.
   std::shared_ptr<base::Trace> trace;
   std::shared_ptr<base::Timekeeper> time;
   base::Log log; ///< Set before the first actor starts.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <iterator>
 
 namespace paceline::base {
 namespace {
@@ -28,15 +29,62 @@ std::string escaped(const std::string& text) {
 
 } // namespace
 
+void LaneWorkQueue::add(LaneWork work) {
+  const std::lock_guard lock(mutex_);
+  if (works_.size() >= most_) {
+    works_.pop_front();
+    ++lost_;
+  }
+  works_.push_back(std::move(work));
+}
+
+std::vector<LaneWork> LaneWorkQueue::take() {
+  const std::lock_guard lock(mutex_);
+  std::vector<LaneWork> all(std::make_move_iterator(works_.begin()),
+                            std::make_move_iterator(works_.end()));
+  works_.clear();
+  return all;
+}
+
+std::uint64_t LaneWorkQueue::lost() const {
+  const std::lock_guard lock(mutex_);
+  return lost_;
+}
+
+void Trace::watch(std::shared_ptr<LaneWorkQueue> queue) {
+  const std::lock_guard lock(mutex_);
+  queues_.push_back(std::move(queue));
+  watchers_ = int(queues_.size());
+}
+
+void Trace::unwatch(const std::shared_ptr<LaneWorkQueue>& queue) {
+  const std::lock_guard lock(mutex_);
+  std::erase(queues_, queue);
+  watchers_ = int(queues_.size());
+}
+
+void Trace::show(const LaneWork& work) const {
+  for (const auto& queue : queues_)
+    queue->add(work);
+}
+
 void Trace::span(const std::string& row, const std::string& name, TimePoint begin, TimePoint end,
                  std::string args) {
   const std::lock_guard lock(mutex_);
   add(0, row, name, begin, end, std::move(args));
 }
 
+void Trace::lane_span(const std::string& row, const std::string& name, TimePoint begin,
+                      TimePoint end, std::string args) {
+  const std::lock_guard lock(mutex_);
+  show({row, name, begin, end, args});
+  add(0, row, name, begin, end, std::move(args));
+}
+
 void Trace::span_there(const std::string& machine, const std::string& row, const std::string& name,
                        TimePoint begin, TimePoint end) {
   const std::lock_guard lock(mutex_);
+  show({machine + " " + row, name, begin, end, {}});
   add(machine_of(machine), row, name, begin, end, {});
 }
 

@@ -143,8 +143,8 @@ private:
       how.end = options_.time->now();
       step.complete(how.end);
       how.busy += how.end - begin;
-      if (options_.trace)
-        options_.trace->span(options_.name, step.name(), begin, how.end, trace_args(work));
+      if (options_.trace && options_.trace->wanted())
+        options_.trace->lane_span(options_.name, step.name(), begin, how.end, trace_args(work));
       if (!behind)
         return;
       work = *behind;

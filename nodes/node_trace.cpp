@@ -20,7 +20,7 @@ bool possible(base::TimePoint time) {
 } // namespace
 
 bool NodeTrace::asks(base::TimePoint now) {
-  if (!trace_ || asked_)
+  if (!trace_ || !trace_->wanted() || asked_)
     return false;
   asked_ = now;
   return true;

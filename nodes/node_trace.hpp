@@ -16,7 +16,8 @@ namespace paceline::nodes {
 /// have sent. Threads: one at a time.
 class NodeTrace {
 public:
-  /// trace: null: none is kept, and the node is asked for nothing. node: its name in the trace.
+  /// trace: null: nobody can want one. node: its name in the trace. While nobody wants spans, the
+  /// node is asked for nothing.
   NodeTrace(std::shared_ptr<base::Trace> trace, std::string node)
       : trace_(std::move(trace)), node_(std::move(node)) {}
 

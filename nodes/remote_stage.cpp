@@ -278,8 +278,8 @@ void RemoteStage::end_first() {
   if (queued.wrong)
     return queued.pass->fail(*queued.wrong);
   const base::TimePoint at = now();
-  if (telemetry_->trace && queued.pieces.any())
-    telemetry_->trace->span(row(), "forward", *queued.begun, at);
+  if (telemetry_->trace && telemetry_->trace->wanted() && queued.pieces.any())
+    telemetry_->trace->lane_span(row(), "forward", *queued.begun, at);
   queued.pass->complete(at);
 }
 

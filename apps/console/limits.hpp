@@ -86,6 +86,13 @@ inline constexpr std::chrono::milliseconds write_beat_max = 16ms;
 inline constexpr int busy_answers = 8;
 /// Server-sent events are written at once up to so many bytes.
 inline constexpr std::size_t events_bytes = std::size_t(64) << 10;
+/// So many read /v1/timeline at once; more are told 503. Each gets an event in such intervals, with
+/// so many of the newest spans of each engine's lanes; the others are counted as lost. Where
+/// nothing happens events are rarer.
+inline constexpr int timeline_readers = 8;
+inline constexpr std::chrono::milliseconds timeline_beat = 100ms;
+inline constexpr std::chrono::seconds timeline_rest = 1s;
+inline constexpr std::size_t timeline_spans = 512;
 /// A gRPC connection has so many calls at a time besides as many as answers may be under way: who
 /// asks for more waits on its own side.
 inline constexpr int other_calls = 64;

@@ -203,7 +203,7 @@ asio::awaitable<void> Connection::serve(Parser& parser) {
   if (!route) {
     keep_alive_ = keep_alive_ && parser.is_done();
     co_await send(refusal(route.error(), allowed.empty() ? "" : "Allow", allowed));
-  } else if (const auto closed = key_error(**route, authorization)) {
+  } else if (const auto closed = route_error(**route, authorization)) {
     keep_alive_ = keep_alive_ && parser.is_done();
     co_await send(refusal(*closed, closed->status == 401 ? "WWW-Authenticate" : "", "Bearer"));
   } else if (const auto coded = coding_error(parser)) {
@@ -231,9 +231,13 @@ std::optional<ApiError> Connection::coding_error(const Parser& parser) const {
                   .code = "unsupported_encoding"};
 }
 
-/// Returns why this key may not use the route; none if it may.
-std::optional<ApiError> Connection::key_error(const Route& route,
-                                              std::string_view authorization) const {
+/// Returns why the route is closed, or closed for this key; none if it may be used.
+std::optional<ApiError> Connection::route_error(const Route& route,
+                                                std::string_view authorization) const {
+  if (route.for_page && !service_->settings().web)
+    return ApiError{.status = 404,
+                    .message = "this server has no page: start it without --no-web to have one",
+                    .code = "not_found"};
   if (route.for_everybody)
     return std::nullopt;
   const Keys& keys = route.for_admin ? service_->admin_keys() : service_->keys();
@@ -268,6 +272,7 @@ void Connection::take_head(const Parser& parser) {
   request_.method = view(head.method_string());
   request_.path = decode_target(view(head.target()));
   request_.id = request_id(view(head["X-Request-Id"]));
+  request_.if_none_match = view(head[http::field::if_none_match]);
   const auto origin = view(head[http::field::origin]);
   if (!origin.empty() && is_allowed(origin, service_->settings().allowed_origins))
     origin_ = origin;
@@ -437,7 +442,7 @@ asio::awaitable<void> Connection::send(HttpResponse response) {
   if (service_->state() == Service::State::draining)
     keep_alive_ = false;
   Head head = head_of(response);
-  if (response.status != 204) // A 204 has no body, and states no length.
+  if (response.status != 204 && response.status != 304) // These have no body, and state no length.
     head.content_length(response.body.size());
   std::string bytes = bytes_of_head(head);
   if (request_.method != "HEAD")

@@ -58,7 +58,7 @@ private:
   boost::asio::awaitable<void> linger();
   void take_head(const Parser& parser);
   std::optional<ApiError> coding_error(const Parser& parser) const;
-  std::optional<ApiError> key_error(const Route& route, std::string_view authorization) const;
+  std::optional<ApiError> route_error(const Route& route, std::string_view authorization) const;
   void log_request();
 
   Transport transport_;

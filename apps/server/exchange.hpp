@@ -27,10 +27,11 @@ struct HttpRequest {
   std::string method;
   std::string path; ///< Decoded path without the query.
   std::string body;
-  std::string peer;        ///< "127.0.0.1:40312"
-  std::string draft_scope; ///< The scope of its drafts in the engine (Request::draft_scope).
-  std::string cache_scope; ///< The scope of its cached prefixes (Request::cache_salt).
-  Holder client;           ///< The holder whose share it counts against, if there are keys.
+  std::string if_none_match; ///< The header field of that name.
+  std::string peer;          ///< "127.0.0.1:40312"
+  std::string draft_scope;   ///< The scope of its drafts in the engine (Request::draft_scope).
+  std::string cache_scope;   ///< The scope of its cached prefixes (Request::cache_salt).
+  Holder client;             ///< The holder whose share it counts against, if there are keys.
   Clock::time_point arrived;
 };
 

@@ -172,23 +172,26 @@ void read_window(Fields& fields, Request& request) {
   request.window = read_number(fields, "window", "window");
 }
 
-/// Reads {"mode", "window", "verify", "draft"}, which are ours, so an unknown one among them is an
-/// error.
-void read_speculation(Fields& fields, Request& request) {
+/// Reads {"mode", "window", "verify", "draft", "sources"}, which are ours, so an unknown one among
+/// them is an error.
+void read_speculation(Fields& fields, Asked& asked) {
+  Request& request = asked.request;
   const auto* object = fields.nested("speculation");
   if (!object)
     return;
   Fields inner(*object, "speculation");
   for (const auto& [name, value] : *object)
-    if (name != "mode" && name != "window" && name != "verify" && name != "draft")
+    if (name != "mode" && name != "window" && name != "verify" && name != "draft" &&
+        name != "sources")
       inner.wrong(invalid_value(inner.path(name),
                                 inner.path(name) + " is not known: speculation has mode, window, "
-                                                   "verify and draft"));
+                                                   "verify, draft and sources"));
   read_choice(inner, "mode", request.speculation, speculation_choices());
   std::optional<VerifyRule> rule;
   read_choice(inner, "verify", rule, verify_choices());
   take(request.verify, rule);
   request.drafter = inner.text("draft");
+  take(asked.sources, inner.boolean("sources"));
   read_window(inner, request);
   fields.wrong(inner.error());
 }
@@ -230,7 +233,7 @@ void read_common(Fields& fields, Asked& asked, int vocabulary) {
   take(request.client, fields.text("user"));
   read_salt(fields, request.cache_salt);
   read_sampling(fields, request.sampling, vocabulary);
-  read_speculation(fields, request);
+  read_speculation(fields, asked);
   if (auto form = read_form(fields)) {
     request.constraint = std::move(form->constraint);
     asked.form_field = std::move(form->field);
@@ -413,6 +416,8 @@ ApiResult<Asked> read_request(Api api, const json::object& body, const Request& 
     read_completion(fields, asked, vocabulary);
   read_common(fields, asked, vocabulary);
   read_prompt_logprobs(fields, asked);
+  if (asked.sources && !(asked.stream && asked.request.logprobs))
+    fields.wrong("speculation.sources", "false unless stream is true and logprobs are asked for");
   if (asked.choices() > limits::choices_max)
     fields.wrong("n", fmt::format("such that prompts times n are at most {}", limits::choices_max));
   if (fields.error())

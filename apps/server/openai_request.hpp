@@ -29,10 +29,11 @@ struct Asked {
   Request request;                   ///< The engine's request without its prompt.
   int n = 1;
   bool stream = false;
-  bool include_usage = false;         ///< Whether a stream ends with the counts.
-  bool echo = false;                  ///< Whether the prompt stands before its answer.
-  bool include_stop = false;          ///< The text keeps the stop string or token that ended it.
-  int top_logprobs = 0;               ///< Alternatives for the output; the prompt may have more.
+  bool sources = false;       ///< Whether log-probabilities in a stream say who wrote each token.
+  bool include_usage = false; ///< Whether a stream ends with the counts.
+  bool echo = false;          ///< Whether the prompt stands before its answer.
+  bool include_stop = false;  ///< The text keeps the stop string or token that ended it.
+  int top_logprobs = 0;       ///< Alternatives for the output; the prompt may have more.
   std::optional<int> prompt_logprobs; ///< Alternatives for the prompt alone.
   std::string form_field;             ///< The field that named the request's constraint.
   std::vector<std::string> bad_words; ///< Never in the output; each must be one token.

@@ -72,6 +72,27 @@ void append(json::value& scores, json::value more) {
       scores.at(name).as_array().push_back(std::move(value));
 }
 
+const char* source_name(TokenSource source) {
+  switch (source) {
+  case TokenSource::target: return "target";
+  case TokenSource::draft: return "draft";
+  case TokenSource::lookahead: return "lookahead";
+  }
+  return "";
+}
+
+/// Adds who wrote each token: to the entries of a chat, or as a list of its own.
+void add_sources(json::object& scores, const std::vector<TokenSource>& sources) {
+  if (json::value* content = scores.if_contains("content")) {
+    for (std::size_t i = 0; i < std::min(content->as_array().size(), sources.size()); ++i)
+      content->as_array()[i].as_object()["source"] = source_name(sources[i]);
+    return;
+  }
+  json::array& list = scores["sources"].emplace_array();
+  for (const TokenSource source : sources)
+    list.emplace_back(source_name(source));
+}
+
 std::string data(const json::object& object) {
   return "data: " + json_text(object) + "\n\n";
 }
@@ -80,7 +101,7 @@ std::string data(const json::object& object) {
 
 Reply::Reply(const Engine& engine, const Asked& asked, ReplyHead head)
     : engine_(&engine), api_(asked.api), n_(asked.n), logprobs_(asked.request.logprobs),
-      echo_(asked.echo), skip_special_(asked.request.skip_special_tokens),
+      sources_(asked.sources), echo_(asked.echo), skip_special_(asked.request.skip_special_tokens),
       top_logprobs_(asked.top_logprobs), prompt_logprobs_(asked.prompt_logprobs),
       include_usage_(asked.include_usage), head_(std::move(head)) {}
 
@@ -207,6 +228,8 @@ std::string Reply::part(Choice& choice, const Delta& delta) const {
   json::value scores;
   if (logprobs_)
     scores = logprobs(choice, delta.logprobs);
+  if (sources_)
+    add_sources(scores.as_object(), delta.sources);
   if (choice.chat)
     return events + parts_event(choice, choice.chat->delta(delta.text), std::move(scores));
   return events + event(chunk(choice, delta.text, std::move(scores), false));

@@ -76,6 +76,7 @@ private:
   Api api_;
   int n_;
   bool logprobs_;
+  bool sources_; ///< Whether they say who wrote each token.
   bool echo_;
   bool skip_special_;
   int top_logprobs_;

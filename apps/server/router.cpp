@@ -2,6 +2,8 @@
 
 #include "apps/server/admin.hpp"
 #include "apps/server/endpoints.hpp"
+#include "apps/server/timeline.hpp"
+#include "apps/server/web.hpp"
 
 #include <algorithm>
 #include <array>
@@ -27,6 +29,18 @@ const std::array routes{
     Route{.method = "GET", .path = "/health", .for_everybody = true, .answer = health},
     Route{.method = "GET", .path = "/ready", .for_everybody = true, .answer = ready},
     Route{.method = "GET", .path = "/metrics", .for_everybody = true, .answer = metrics},
+    Route{.method = "GET",
+          .path = "/v1/timeline",
+          .for_page = true,
+          .long_running = true,
+          .answer = timeline},
+    Route{
+        .method = "GET", .path = "/", .for_everybody = true, .for_page = true, .answer = web_page},
+    Route{.method = "GET",
+          .path = "/web/",
+          .for_everybody = true,
+          .for_page = true,
+          .answer = web_file},
 };
 
 /// Paths that other servers have under OpenAI's, and that are not served here.
@@ -43,8 +57,9 @@ constexpr std::array not_served = std::to_array<std::pair<std::string_view, std:
      {"/v1/score", "scores of pairs"}});
 
 bool leads(const Route& route, std::string_view path) {
-  return route.path.ends_with('/') ? path.starts_with(route.path) && path.size() > route.path.size()
-                                   : path == route.path;
+  return route.path.size() > 1 && route.path.ends_with('/')
+             ? path.starts_with(route.path) && path.size() > route.path.size()
+             : path == route.path;
 }
 
 constexpr std::size_t longest_guess = 128; ///< Longest path that is guessed at.

@@ -15,6 +15,7 @@ struct Route {
   std::string_view path;      ///< A path that ends in / stands for all that begin so.
   bool for_everybody = false; ///< Needs no key, and answers while loading and draining.
   bool for_admin = false;     ///< Needs an admin's key.
+  bool for_page = false;      ///< Part of the page: not there with --no-web.
   bool long_running = false;  ///< Takes so long that it watches whether the client is still there.
   boost::asio::awaitable<void> (*answer)(Service&, Exchange&) = nullptr;
 };

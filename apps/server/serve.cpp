@@ -358,6 +358,8 @@ void add_address_options(CLI::App& app, Settings& settings) {
   app.add_option("--api-key-file", settings.api_key_file,
                  "API keys, one a line; default: those in $PACELINE_API_KEY, if any")
       ->type_name("FILE");
+  app.add_flag_callback(
+      "--no-web", [&settings] { settings.web = false; }, "No page at /, and no timeline");
   app.add_flag("--share-drafts", settings.share_drafts,
                "Let drafts of one API key's requests come from answers to another's");
   app.add_flag("--share-prefix-cache", settings.share_prefix_cache,
@@ -461,7 +463,7 @@ constexpr const char* footer = R"(Examples:
   paceline plan models.toml -o placed.toml && paceline serve --placement placed.toml
   paceline serve --config serve.toml      # port = 9000, one option a line, names as above
 
-OpenAI's API under /v1 (completions, chat/completions, models), /v1/load and /v1/unload for
+A page for browsers at /, OpenAI's API under /v1 (completions, chat/completions, models), /v1/load and /v1/unload for
 whoever has an admin's key (docs/placement.md), and /tokenize, /detokenize,
 /version, /metrics, /health, /ready. SIGTERM and Ctrl-C let running answers finish; new requests
 are told 503. SIGHUP reads keys, certificate and placement again. The address goes to standard output once it is ready, the log to standard error.

@@ -130,6 +130,7 @@ public:
   };
 
   int connections = 0;      ///< Open connections.
+  int timeline_readers = 0; ///< Clients that read the timeline.
   int grpc_connections = 0; ///< Open connections that speak gRPC.
   std::string metrics_text() const;
 

@@ -23,6 +23,7 @@ struct Settings {
   std::vector<std::string> allowed_origins; ///< Origins of web pages that may ask; "*": any.
   std::string api_key_file;        ///< One key a line; empty: the environment's keys, if any.
   std::string admin_key_file;      ///< File with the keys of those who may load and unload models.
+  bool web = true;                 ///< Whether the page and the timeline are served.
   bool share_drafts = false;       ///< Whether drafts may come from outputs for any key's holder.
   bool share_prefix_cache = false; ///< Whether all keys' holders share cached prefixes.
   std::string tls_certificate;     ///< PEM file; both this and the key, or none.

@@ -152,8 +152,9 @@ private:
     how_.end = options_.time->now();
     step_->complete(how_.end);
     how_.busy += how_.end - piece_begin_;
-    if (options_.trace)
-      options_.trace->span(options_.name, step_->name(), piece_begin_, how_.end, trace_args(work_));
+    if (options_.trace && options_.trace->wanted())
+      options_.trace->lane_span(options_.name, step_->name(), piece_begin_, how_.end,
+                                trace_args(work_));
   }
 
   // Returns the time until the slowest shard is done.

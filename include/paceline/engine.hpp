@@ -310,6 +310,37 @@ struct Metrics {
   std::size_t kv_pages_quarantined = 0;
 };
 
+/// A piece of work that a lane has done.
+struct LaneSpan {
+  /// Name of the lane as in a trace: "target cpu:0-1"; of another machine's with that before it.
+  std::string lane{};
+  std::string step{};                ///< What it did: "forward", "verify", "draft".
+  std::chrono::nanoseconds begin{0}; ///< By Engine::now.
+  std::chrono::nanoseconds end{0};   ///< By Engine::now.
+  /// The inside of a JSON object as in a trace (`"kind":"decode","rows":8`), or empty.
+  std::string details{};
+};
+
+/// Sees what the lanes of an engine do while it exists; without one, lanes write nothing down. It
+/// may outlive the engine. Threads: one at a time.
+class LaneWatch {
+public:
+  class Impl;
+  explicit LaneWatch(std::unique_ptr<Impl>);
+  LaneWatch(LaneWatch&&) noexcept;
+  LaneWatch& operator=(LaneWatch&&) noexcept;
+  ~LaneWatch();
+
+  /// Returns what has ended since the last call, by the order in which it was noticed. Who asks too
+  /// seldom loses the oldest (base/limits.hpp says how many are kept).
+  std::vector<LaneSpan> take();
+  /// Returns how many spans were lost so far.
+  std::uint64_t lost() const;
+
+private:
+  std::unique_ptr<Impl> impl_;
+};
+
 /// A target and its draft, ready to answer requests. Threads: every member may be called from any
 /// thread (with `virtual_time`: from one), and from functions given to streams.
 ///
@@ -374,6 +405,8 @@ public:
   /// request runs plain.
   const std::vector<std::string>& drafters() const;
   Metrics metrics() const;
+  /// Begins to watch the lanes.
+  LaneWatch watch_lanes() const;
 
   /// Time since the engine opened, by its clock.
   std::chrono::nanoseconds now() const;

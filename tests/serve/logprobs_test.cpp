@@ -181,3 +181,57 @@ TEST_CASE("a prompt's scores and the strings of /tokenize name tokens alike") {
   const auto scores = choice_of(server, body).at("prompt_logprobs").as_array();
   CHECK(scores.back().as_object().begin()->value().at("decoded_token") == "bytes:\\x80");
 }
+
+TEST_CASE("a stream says who wrote each token if it is asked to, and only beside its logprobs") {
+  LiveServer server(demo_pair());
+  json::object body{{"max_tokens", 60},
+                    {"ignore_eos", true},
+                    {"stream", true},
+                    {"stream_options", {{"include_usage", true}}},
+                    {"speculation", {{"mode", "sync"}, {"sources", true}}}};
+  for (const bool chat : {true, false}) {
+    CAPTURE(chat);
+    body["messages"] = json::array{{{"role", "user"}, {"content", "def f(x):"}}};
+    body["logprobs"] = true;
+    if (!chat) {
+      body.erase("messages");
+      body["prompt"] = "def f(x):";
+      body["logprobs"] = 0;
+    }
+    const char* path = chat ? "/v1/chat/completions" : "/v1/completions";
+    HttpClient client(server.port());
+    client.send("POST", path, json::serialize(body));
+    REQUIRE(client.read_head().status == 200);
+    std::size_t tokens = 0;
+    std::int64_t drafted = 0;
+    json::object usage;
+    for (const json::object& chunk : client.read_events()) {
+      if (chunk.at("usage").is_object())
+        usage = chunk.at("usage").as_object();
+      for (const json::value& choice : chunk.at("choices").as_array()) {
+        if (choice.at("logprobs").is_null())
+          continue;
+        const auto& scores = choice.at("logprobs").as_object();
+        const auto& list = scores.at(chat ? "content" : "sources").as_array();
+        for (const json::value& one : list) {
+          const std::string source = string_of(chat ? one.at("source") : one);
+          ++tokens;
+          drafted += source != "target";
+          CHECK((source == "target" || source == "draft" || source == "lookahead"));
+        }
+        if (!chat)
+          CHECK(list.size() == scores.at("tokens").as_array().size());
+      }
+    }
+    CHECK(tokens == 60);
+    CHECK(drafted == usage.at("speculation").at("accepted").to_number<std::int64_t>());
+    CHECK(drafted > 0);
+    body["stream"] = false;
+    body.erase("stream_options");
+    const HttpReply whole = server.ask("POST", path, json::serialize(body));
+    CHECK(whole.status == 400);
+    CHECK(whole.json().at("error").at("param") == "speculation.sources");
+    body["stream"] = true;
+    body["stream_options"] = {{"include_usage", true}};
+  }
+}
