@@ -104,7 +104,9 @@ export class Chat {
         {},
         "A small model drafts, the large one judges, both at once. ",
         el("span", { class: "t draft" }, "Shaded"),
-        " words were drafted and accepted."
+        " words were drafted and accepted, ",
+        el("span", { class: "t lookahead" }, "these"),
+        " while the words before them were being judged."
       ),
       el("div", { class: "tries" }, ...tries)
     );
