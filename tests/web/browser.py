@@ -20,7 +20,15 @@ class Server:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
-        self.command = [program, "serve", "--port", str(self.port), "--log-level", "error", *options]
+        self.command = [
+            program,
+            "serve",
+            "--port",
+            str(self.port),
+            "--log-level",
+            "error",
+            *options,
+        ]
         self.environment = environment
         self.url = f"http://127.0.0.1:{self.port}/"
         self.start()
@@ -56,12 +64,16 @@ class Browser(webdriver.Chrome):
         self.colours("light")
 
     def size(self, width, height, scale=1):
-        self.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
-                             {"width": width, "height": height, "deviceScaleFactor": scale, "mobile": False})
+        self.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": height, "deviceScaleFactor": scale, "mobile": False},
+        )
 
     def colours(self, scheme):
-        self.execute_cdp_cmd("Emulation.setEmulatedMedia",
-                             {"features": [{"name": "prefers-color-scheme", "value": scheme}]})
+        self.execute_cdp_cmd(
+            "Emulation.setEmulatedMedia",
+            {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
+        )
 
     def open_fresh(self, url):
         """Opens the page as somebody does who never was here."""
@@ -79,7 +91,9 @@ class Browser(webdriver.Chrome):
 
     def text(self, selector):
         """The text as the page has it, shown or not; empty where there is no such element."""
-        return self.script("return document.querySelector(arguments[0])?.textContent ?? ''", selector)
+        return self.script(
+            "return document.querySelector(arguments[0])?.textContent ?? ''", selector
+        )
 
     def script(self, source, *arguments):
         return self.execute_script(source, *arguments)
@@ -101,11 +115,17 @@ class Browser(webdriver.Chrome):
         self.until(lambda: not self.writing() and self.all(".answer footer button"))
 
     def answer(self):
-        return self.script("return [...document.querySelectorAll('.answer .text')].at(-1)?.textContent ?? ''")
+        return self.script(
+            "return [...document.querySelectorAll('.answer .text')].at(-1)?.textContent ?? ''"
+        )
 
     def button(self, text, within="body"):
         return next(one for one in self.all(f"{within} button") if one.text == text)
 
     def complaints(self):
         """What the console says, but for requests that failed, which a test may want."""
-        return [one["message"] for one in self.get_log("browser") if "Failed to load resource" not in one["message"]]
+        return [
+            one["message"]
+            for one in self.get_log("browser")
+            if "Failed to load resource" not in one["message"]
+        ]

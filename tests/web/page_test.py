@@ -20,7 +20,15 @@ HOSTILE = [
     "\n\n[here](javascript:window.broken=3) [there](data:text/html,<script>1</script>) [fine](https://example.org/)",
     "\n\n\x1b[31mred\x1b[0m \x1b]0;title\x07 \u202eright to left \u0000 nothing",
     "\n\n```html\n<iframe srcdoc='<script>parent.broken=4</script>'></iframe>\n```\n\n",
-    "\n\n" + "> " * 500 + "deep\n\n" + "- " * 500 + "deep\n\n" + "**" * 5000 + "[" * 5000 + "`" * 5000 + "\n\n",
+    "\n\n"
+    + "> " * 500
+    + "deep\n\n"
+    + "- " * 500
+    + "deep\n\n"
+    + "**" * 5000
+    + "[" * 5000
+    + "`" * 5000
+    + "\n\n",
     "x" * 300_000,
     "\n\n" + "| a | b |\n|---|---|\n" + "| <b>1</b> | 2 |\n" * 50,
 ]
@@ -72,24 +80,36 @@ def test_stop(page, server):
     page.keys(Keys.ESCAPE)
     page.until(lambda: "Stopped" in page.text(".answer .problem"))
     assert not page.writing()
-    page.until(lambda: server.metric("vllm:num_requests_running") == 0)  # The server has heard of it.
+    page.until(
+        lambda: server.metric("vllm:num_requests_running") == 0
+    )  # The server has heard of it.
 
 
 def test_settings(page, server):
     page.open_fresh(server.url)
     page.one("#open-settings").click()
     for label, value in (("Temperature", "0.9"), ("Seed", "11"), ("Most tokens", "24")):
-        page.script("""const input = [...document.querySelectorAll('dialog .field')]
+        page.script(
+            """const input = [...document.querySelectorAll('dialog .field')]
                        .find((field) => field.firstChild.textContent === arguments[0]).querySelector('input');
-                       input.value = arguments[1]; input.dispatchEvent(new Event('change'))""", label, value)
+                       input.value = arguments[1]; input.dispatchEvent(new Event('change'))""",
+            label,
+            value,
+        )
     page.button("Done", "dialog").click()
     answers = []
     for again in (False, True):
         page.button("Regenerate").click() if again else page.send(LONG)
         page.answered()
-        assert "24 tokens" in page.text(".answer footer") and "seed 11" in page.text(".answer footer")
+        assert "24 tokens" in page.text(".answer footer") and "seed 11" in page.text(
+            ".answer footer"
+        )
         answers.append(page.answer())
-    assert answers[0] == answers[1] if "rule coupled" in page.text("footer") else answers[0] and answers[1]
+    assert (
+        answers[0] == answers[1]
+        if "rule coupled" in page.text("footer")
+        else answers[0] and answers[1]
+    )
 
 
 def test_conversations(page, server):
@@ -118,7 +138,10 @@ def test_server_dies_and_comes_back(page, server):
 
 
 def test_hostile_answer(page, server):
-    script = page.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": """
+    script = page.execute_cdp_cmd(
+        "Page.addScriptToEvaluateOnNewDocument",
+        {
+            "source": """
         const real = fetch;
         window.fetch = async (path, options) => {
           if (path !== '/v1/chat/completions') return real(path, options);
@@ -129,21 +152,33 @@ def test_hostile_answer(page, server):
                            tool_calls: [{index: 0, id: 'a', function: {name: '<i>f</i>', arguments: '{"a": "<u>"'}}]},
                    finish_reason: 'stop'}) + 'data: [DONE]\\n\\n';
           return new Response(body, {status: 200});
-        };""" % json.dumps(HOSTILE)})
+        };"""
+            % json.dumps(HOSTILE)
+        },
+    )
     page.open_fresh(server.url)
     page.send("anything")
     page.answered()
     assert page.script("return window.broken") is None
     shown = page.text(".answer")
-    assert "<script>" in shown and "<iframe" in shown and "<b>thought</b>" in shown and "Call of <i>f</i>" in shown
+    assert (
+        "<script>" in shown
+        and "<iframe" in shown
+        and "<b>thought</b>" in shown
+        and "Call of <i>f</i>" in shown
+    )
     for forbidden in ("script", "img", "iframe", "b", "i", "u"):
         assert not page.all(f".answer {forbidden}"), forbidden
-    assert [link.get_attribute("href") for link in page.all(".answer a")] == ["https://example.org/"]
+    assert [link.get_attribute("href") for link in page.all(".answer a")] == [
+        "https://example.org/"
+    ]
     assert page.script("return document.querySelector('.messages').scrollWidth <= innerWidth")
     page.refresh()  # What was kept is as harmless.
     page.until(lambda: page.all(".answer"))
     assert page.script("return window.broken") is None
-    page.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": script["identifier"]})
+    page.execute_cdp_cmd(
+        "Page.removeScriptToEvaluateOnNewDocument", {"identifier": script["identifier"]}
+    )
 
 
 def test_widths(page, server):
@@ -155,10 +190,15 @@ def test_widths(page, server):
         for view in ("chat", "lanes", "race"):
             page.script("location.hash = arguments[0]", view)
             page.until(lambda: page.all(f".{view}"))
-            assert page.script("return document.documentElement.scrollWidth") <= width, (width, view)
-            outside = page.script("""return [...document.querySelectorAll('header *, #view button, #view textarea, #view select')]
+            assert page.script("return document.documentElement.scrollWidth") <= width, (
+                width,
+                view,
+            )
+            outside = page.script(
+                """return [...document.querySelectorAll('header *, #view button, #view textarea, #view select')]
                 .filter((one) => one.offsetParent && one.getBoundingClientRect().right > innerWidth + 1)
-                .map((one) => one.outerHTML.slice(0, 80))""")
+                .map((one) => one.outerHTML.slice(0, 80))"""
+            )
             assert not outside, (width, view, outside)
     page.size(320, 640)
     page.script("location.hash = 'chat'")
@@ -178,10 +218,28 @@ def test_keyboard_alone(page, server):
     page.script("document.activeElement.blur()")
     for _ in range(25):
         page.keys(Keys.TAB)
-        names.append(page.script("const one = document.activeElement; return one.id || one.textContent.trim()"))
-    for wanted in ("Skip to the conversation", "Lanes", "open-settings", "New conversation", "Copy", "Regenerate", "input", "send"):
+        names.append(
+            page.script(
+                "const one = document.activeElement; return one.id || one.textContent.trim()"
+            )
+        )
+    for wanted in (
+        "Skip to the conversation",
+        "Lanes",
+        "open-settings",
+        "New conversation",
+        "Copy",
+        "Regenerate",
+        "input",
+        "send",
+    ):
         assert wanted in names, (wanted, names)
-    assert names.index("open-settings") < names.index("New conversation") < names.index("Regenerate") < names.index("input")
+    assert (
+        names.index("open-settings")
+        < names.index("New conversation")
+        < names.index("Regenerate")
+        < names.index("input")
+    )
     for field in page.all("input, select, textarea, button"):
         if field.is_displayed():
             assert field.accessible_name, field.get_attribute("outerHTML")
@@ -191,11 +249,15 @@ def test_contrast(page, server):
     """Text on its ground has the contrast that WCAG 2.2 asks of it, 4.5, in both schemes."""
     for scheme in ("light", "dark"):
         page.colours(scheme)
-        for text, grounds in (("--ink", ("--ground", "--raised", "--sunken", "--draft", "--ahead")),
-                              ("--soft", ("--ground", "--raised", "--sunken")),
-                              ("--wrong", ("--ground",)), ("--on-accent", ("--accent",))):
+        for text, grounds in (
+            ("--ink", ("--ground", "--raised", "--sunken", "--draft", "--ahead")),
+            ("--soft", ("--ground", "--raised", "--sunken")),
+            ("--wrong", ("--ground",)),
+            ("--on-accent", ("--accent",)),
+        ):
             for ground in grounds:
-                ratio = page.script("""
+                ratio = page.script(
+                    """
                     const probe = document.body.appendChild(document.createElement('i'));
                     const light = (name) => {
                       probe.style.color = `var(${name})`;
@@ -205,7 +267,10 @@ def test_contrast(page, server):
                     };
                     const [a, b] = [...arguments].map(light).sort((x, y) => y - x);
                     probe.remove();
-                    return (a + 0.05) / (b + 0.05);""", text, ground)
+                    return (a + 0.05) / (b + 0.05);""",
+                    text,
+                    ground,
+                )
                 assert ratio >= 4.5, (scheme, text, ground, ratio)
     page.colours("light")
 
@@ -236,8 +301,12 @@ def test_race(page, server):
     page.until(lambda: page.all(".race"))
     page.button("Start", ".race").click()
     page.until(lambda: page.button("Replay side by side").is_enabled())
-    texts = lambda: page.script("return [...document.querySelectorAll('.runner pre')].map((one) => one.textContent)")
-    page.until(lambda: len(texts()) == 4 and len(texts()[0]) > 100 and len(set(texts())) == 1)  # At its end.
+    texts = lambda: page.script(
+        "return [...document.querySelectorAll('.runner pre')].map((one) => one.textContent)"
+    )
+    page.until(
+        lambda: len(texts()) == 4 and len(texts()[0]) > 100 and len(set(texts())) == 1
+    )  # At its end.
 
 
 def test_key(page, server):
@@ -258,7 +327,9 @@ def test_key(page, server):
 
 def save(page, path):
     """Writes what is shown with few colours, which is enough and small."""
-    Image.open(io.BytesIO(page.get_screenshot_as_png())).convert("RGB").quantize(96, dither=Image.Dither.NONE).save(path, optimize=True)
+    Image.open(io.BytesIO(page.get_screenshot_as_png())).convert("RGB").quantize(
+        96, dither=Image.Dither.NONE
+    ).save(path, optimize=True)
 
 
 def make_pictures(page, program, folder):
@@ -272,7 +343,9 @@ def make_pictures(page, program, folder):
                    token.dispatchEvent(new PointerEvent('pointerover', {bubbles: true}))""")
     save(page, os.path.join(folder, "page-chat.png"))
     server.stop()
-    server = Server(program, "--device", "sim:chinchilla-70b", "--draft-device", "sim:chinchilla-4b")
+    server = Server(
+        program, "--device", "sim:chinchilla-70b", "--draft-device", "sim:chinchilla-4b"
+    )
     page.size(1100, 520)
     page.open_fresh(server.url + "#lanes")
     page.script("document.querySelector('.bar select').value = '0.5'")
@@ -296,7 +369,9 @@ def main():
     open_server = Server(given.program)
     keyed = Server(given.program, environment={**os.environ, "PACELINE_API_KEY": "secret"})
     failed = 0
-    for name, test in [(name, test) for name, test in globals().items() if name.startswith("test_")]:
+    for name, test in [
+        (name, test) for name, test in globals().items() if name.startswith("test_")
+    ]:
         try:
             test(page, keyed if name == "test_key" else open_server)
             complaints = page.complaints()

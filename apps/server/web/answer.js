@@ -21,9 +21,16 @@ function take(message, places, chunk) {
     if (calls) addCalls(message, calls);
     places.add(choice.logprobs?.content, (reasoning ?? "") + (content ?? ""));
     message.tokens = places.tokens;
-    if (choice.finish_reason) Object.assign(message.stats, { finish: choice.finish_reason, seed: choice.seed, reproducible: choice.reproducible });
+    if (choice.finish_reason)
+      Object.assign(
+        message.stats,
+        { finish: choice.finish_reason, seed: choice.seed, reproducible: choice.reproducible }
+      );
   }
-  if (chunk.usage) Object.assign(message.stats, { tokens: chunk.usage.completion_tokens, speculation: chunk.usage.speculation });
+  if (chunk.usage)
+    Object.assign(
+      message.stats, { tokens: chunk.usage.completion_tokens, speculation: chunk.usage.speculation }
+    );
 }
 
 // Counts until the server's own counts come.
@@ -31,11 +38,14 @@ function measure(stats, began, first, count) {
   const now = performance.now();
   if (first) stats.first = (first - began) / 1000;
   stats.tokens = Math.max(stats.tokens ?? 0, count);
-  if (first && now > first && stats.tokens > 1) stats.rate = (1000 * (stats.tokens - 1)) / (now - first);
+  if (first && now > first && stats.tokens > 1)
+    stats.rate = (1000 * (stats.tokens - 1)) / (now - first);
 }
 
 // What is known of the last answer, of whichever view.
-export const latest = { stats: null };
+export const latest = {
+  stats: null
+};
 
 // Fills the message from the answer to a request. changed: called after each chunk. Errors are
 // thrown, with what had come in the message.
@@ -47,7 +57,8 @@ export async function receive(message, body, signal, changed) {
   latest.stats = message.stats;
   for await (const chunk of api.chat(body, signal)) {
     take(message, places, chunk);
-    if (!first && (message.content || message.reasoning || message.calls)) first = performance.now();
+    if (!first && (message.content || message.reasoning || message.calls))
+      first = performance.now();
     const delta = chunk.choices?.[0];
     if (delta || chunk.usage) measure(message.stats, began, first, places.tokens.length);
     changed();

@@ -25,7 +25,7 @@ function headers() {
 async function ask(path, options = {}) {
   let response;
   try {
-    response = await fetch(path, { ...options, headers: headers() });
+    response = await fetch(path, {...options, headers: headers() });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new ApiError(0, "The server does not answer.");
@@ -37,7 +37,9 @@ async function ask(path, options = {}) {
   } catch {
     // Something between here and the server answered, and not in its words.
   }
-  throw new ApiError(response.status, problem.message ?? `The server answered ${response.status}.`, problem.code);
+  throw new ApiError(
+    response.status, problem.message ?? `The server answered ${response.status}.`, problem.code
+  );
 }
 
 export async function models() {
@@ -79,7 +81,8 @@ async function* events(response) {
 
 // Yields the chunks of a chat's answer. Throws ApiError where the answer fails, also half-way.
 export async function* chat(body, signal) {
-  const response = await ask("/v1/chat/completions", { method: "POST", body: JSON.stringify(body), signal });
+  const response =
+    await ask("/v1/chat/completions", { method: "POST", body: JSON.stringify(body), signal });
   let ended = false;
   for await (const chunk of events(response)) {
     if (chunk.error) throw new ApiError(500, chunk.error.message, chunk.error.code);

@@ -7,16 +7,25 @@ import { requestFields, SettingsError } from "./settings.js";
 import { newConversation, saveConversations, settings } from "./store.js";
 
 const titleMax = 48;
-const examples = ["def fibonacci(n):", "Explain speculative decoding in three sentences.", "Write a haiku about memory bandwidth."];
+const examples = [
+  "def fibonacci(n):",
+  "Explain speculative decoding in three sentences.",
+  "Write a haiku about memory bandwidth."
+];
+
+function toCall({ id, name, arguments: given }) {
+  return { id, type: "function", function: { name, arguments: given } };
+}
 
 // What the server is sent of the conversation.
 function toMessages(conversation) {
-  const messages = conversation.messages.map(({ role, content, calls }) => ({
-    role,
-    content,
-    ...(calls?.length ? { tool_calls: calls.map(({ id, name, arguments: given }) => ({ id, type: "function", function: { name, arguments: given } })) } : {}),
-  }));
-  return settings.system.trim() ? [{ role: "system", content: settings.system }, ...messages] : messages;
+  const messages = conversation.messages.map(({ role, content, calls }) => {
+    const message = { role, content };
+    if (calls?.length) message.tool_calls = calls.map(toCall);
+    return message;
+  });
+  if (settings.system.trim()) messages.unshift({ role: "system", content: settings.system });
+  return messages;
 }
 
 export class Chat {
@@ -27,18 +36,40 @@ export class Chat {
     this.stopper = null; // Stops the answer that is being written.
     this.views = [];
     this.list = el("div", { class: "messages" });
-    this.input = el("textarea", { id: "input", rows: 1, placeholder: "Write a message", "aria-label": "Message", autocomplete: "off", oninput: () => this.grow(), onkeydown: (event) => this.pressed(event) });
+    this.input = el("textarea", {
+      id: "input",
+      rows: 1,
+      placeholder: "Write a message",
+      "aria-label": "Message",
+      autocomplete: "off",
+      oninput: () => this.grow(),
+      onkeydown: (event) => this.pressed(event)
+    });
     this.button = el("button", { type: "submit", id: "send" }, "Send");
-    this.form = el("form", { class: "composer", onsubmit: (event) => {
-      event.preventDefault();
-      if (this.stopper) this.stop();
-      else this.send(this.input.value);
-    } }, this.input, this.button);
+    this.form = el(
+      "form",
+      {
+        class: "composer",
+        onsubmit: (event) => {
+          event.preventDefault();
+          if (this.stopper)
+            this.stop();
+          else
+            this.send(this.input.value);
+        }
+      },
+      this.input,
+      this.button
+    );
     this.scroller = el("div", { class: "scroller", tabIndex: -1 }, this.list);
     this.element = el("section", { class: "chat", "aria-label": "Chat" }, this.scroller, this.form);
-    watchTokens(this.list, (target) => this.views.find((view) => view.element.contains(target))?.message.tokens);
+    watchTokens(
+      this.list,
+      (target) => this.views.find((view) => view.element.contains(target))?.message.tokens
+    );
     document.addEventListener("keydown", (event) => {
-      if (event.key === "Escape" && this.stopper && !document.querySelector("dialog[open]")) this.stop();
+      if (event.key === "Escape" && this.stopper && !document.querySelector("dialog[open]"))
+        this.stop();
     });
   }
 
@@ -47,24 +78,44 @@ export class Chat {
     this.conversation = conversation;
     this.show();
     this.scroll(true);
-    if (!matchMedia("(pointer: coarse)").matches) this.input.focus(); // A phone would show its keys.
+    if (!matchMedia("(pointer: coarse)").matches)
+      this.input.focus(); // A phone would show its keys.
   }
 
   show() {
-    this.views = this.conversation.messages.map((message, at) => new MessageView(message, this.actionsOf(message, at)));
+    this.views = this.conversation.messages.map(
+      (message, at) => new MessageView(message, this.actionsOf(message, at))
+    );
     this.list.replaceChildren(...this.views.map((view) => view.element));
     if (this.views.length === 0) this.list.append(this.welcome());
   }
 
   welcome() {
-    const tries = examples.map((text) => el("button", { type: "button", class: "quiet", onclick: () => this.send(text) }, text));
-    return el("div", { class: "welcome" }, el("h2", {}, "What shall it be?"),
-      el("p", {}, "A small model drafts, the large one judges, both at once. ", el("span", { class: "t draft" }, "Shaded"), " words were drafted and accepted."), el("div", { class: "tries" }, ...tries));
+    const tries = examples.map(
+      (text) =>
+        el("button", { type: "button", class: "quiet", onclick: () => this.send(text) }, text)
+    );
+    return el(
+      "div",
+      { class: "welcome" },
+      el("h2", {}, "What shall it be?"),
+      el(
+        "p",
+        {},
+        "A small model drafts, the large one judges, both at once. ",
+        el("span", { class: "t draft" }, "Shaded"),
+        " words were drafted and accepted, ",
+        el("span", { class: "t lookahead" }, "these"),
+        " while the words before them were being judged."
+      ),
+      el("div", { class: "tries" }, ...tries)
+    );
   }
 
   actionsOf(message, at) {
     if (message.role === "user") return { edit: (text) => this.resend(at, text) };
-    return at === this.conversation.messages.length - 1 ? { regenerate: () => this.regenerate() } : {};
+    return at === this.conversation.messages.length - 1 ? { regenerate: () => this.regenerate() }
+                                                        : {};
   }
 
   pressed(event) {
@@ -82,7 +133,8 @@ export class Chat {
     if (text.trim() === "" || this.stopper) return;
     this.conversation ??= newConversation();
     const { messages } = this.conversation;
-    if (messages.length === 0) this.conversation.title = text.trim().split("\n")[0].slice(0, titleMax);
+    if (messages.length === 0)
+      this.conversation.title = text.trim().split("\n")[0].slice(0, titleMax);
     messages.push({ role: "user", content: text });
     this.input.value = "";
     this.grow();
@@ -106,7 +158,7 @@ export class Chat {
     const { conversation } = this;
     let body;
     try {
-      body = { ...requestFields(), messages: toMessages(conversation) };
+      body = {...requestFields(), messages: toMessages(conversation) };
     } catch (error) {
       if (!(error instanceof SettingsError)) throw error;
       body = null;
@@ -116,7 +168,8 @@ export class Chat {
     conversation.messages.push(message);
     conversation.at = Date.now();
     this.show();
-    if (!body) return this.finish(conversation, message, this.views.at(-1), { message: this.problem });
+    if (!body)
+      return this.finish(conversation, message, this.views.at(-1), { message: this.problem });
     await this.write(conversation, message, body);
   }
 
@@ -144,15 +197,19 @@ export class Chat {
   }
 
   finish(conversation, message, view, failed) {
-    if (failed?.name === "AbortError") message.problem = message.content || message.reasoning ? "Stopped." : "Stopped before the first token.";
-    else if (failed) message.problem = failed.message;
+    if (failed?.name === "AbortError")
+      message.problem =
+        message.content || message.reasoning ? "Stopped." : "Stopped before the first token.";
+    else if (failed)
+      message.problem = failed.message;
     const follow = this.atEnd();
     view.update(true);
     if (follow) this.scroll(true);
     saveConversations();
     this.page.changed();
     announce(failed ? message.problem : "The answer is complete.");
-    if (failed && failed.name !== "AbortError") this.page.failed(failed, () => this.conversation === conversation && this.regenerate());
+    if (failed && failed.name !== "AbortError")
+      this.page.failed(failed, () => this.conversation === conversation && this.regenerate());
   }
 
   stop() {

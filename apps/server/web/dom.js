@@ -8,12 +8,17 @@ export function el(name, properties = {}, ...children) {
   const element = document.createElement(name);
   for (const [key, value] of Object.entries(properties)) {
     if (value === undefined || value === null) continue;
-    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
-    else if (key === "class" || key === "role" || key === "for" || key.includes("-")) element.setAttribute(key, value);
-    else if (key === "data") Object.assign(element.dataset, value);
-    else element[key] = value;
+    if (key.startsWith("on"))
+      element.addEventListener(key.slice(2), value);
+    else if (key === "class" || key === "role" || key === "for" || key.includes("-"))
+      element.setAttribute(key, value);
+    else if (key === "data")
+      Object.assign(element.dataset, value);
+    else
+      element[key] = value;
   }
-  for (const child of children) if (child !== null && child !== undefined) element.append(child);
+  for (const child of children)
+    if (child !== null && child !== undefined) element.append(child);
   return element;
 }
 

@@ -11,8 +11,18 @@ const labelWidth = 76;
 const axisHeight = 22;
 const delay = 0.25; // Seconds that the picture is behind, so that events have come.
 const windows = [["0.1", "100 ms"], ["0.5", "500 ms"], ["2", "2 s"], ["8", "8 s"]];
-const colours = { draft: "--lane-draft", forward: "--lane-target", prefill: "--lane-prompt", verify: "--lane-sampler" };
-const meanings = [["draft", "draft writes"], ["forward", "target judges"], ["prefill", "target reads a prompt"], ["verify", "sampler decides"]];
+const colours = {
+  draft: "--lane-draft",
+  forward: "--lane-target",
+  prefill: "--lane-prompt",
+  verify: "--lane-sampler"
+};
+const meanings = [
+  ["draft", "draft writes"],
+  ["forward", "target judges"],
+  ["prefill", "target reads a prompt"],
+  ["verify", "sampler decides"]
+];
 
 function colourOf(span) {
   if (span.step === "verify") return "verify";
@@ -31,14 +41,43 @@ function figuresOf(spans) {
   const rounds = grown("rounds");
   const last = latest.stats;
   return [
-    ["Accepted", share(grown("accepted"), grown("judged")), "Of the drafted tokens that were judged in the last seconds"],
-    ["Tokens a round", rounds > 0 ? (grown("generated_tokens") / rounds).toFixed(1) : "–", "Tokens for each pass of the target, over all sequences"],
-    ["Tokens a second", rounds > 0 && spans.seconds() > 0 ? Math.round(grown("generated_tokens") / spans.seconds()) : "–", "Over the last seconds"],
-    ["Drafting overlapped", share(grown("overlapped_seconds"), grown("draft_busy_seconds")), "Share of drafting that lay under work of the target"],
+    [
+      "Accepted",
+      share(grown("accepted"), grown("judged")),
+      "Of the drafted tokens that were judged in the last seconds"
+    ],
+    [
+      "Tokens a round",
+      rounds > 0 ? (grown("generated_tokens") / rounds).toFixed(1) : "–",
+      "Tokens for each pass of the target, over all sequences"
+    ],
+    [
+      "Tokens a second",
+      rounds > 0 && spans.seconds() > 0 ? Math.round(grown("generated_tokens") / spans.seconds())
+                                        : "–",
+      "Over the last seconds"
+    ],
+    [
+      "Drafting overlapped",
+      share(grown("overlapped_seconds"), grown("draft_busy_seconds")),
+      "Share of drafting that lay under work of the target"
+    ],
     ["Running, waiting", `${counts.running}, ${counts.waiting}`, "Requests"],
-    ["Pages", `${counts.kv_pages_used} of ${counts.kv_pages_total}`, "Pages of the KV caches that requests hold"],
-    ["Mode", last?.speculation?.mode ?? "–", "The mode at the end of your last answer, which auto may have chosen"],
-    ["First token", last?.first ? seconds(last.first) : "–", "Of your last answer, as this browser saw it"],
+    [
+      "Pages",
+      `${counts.kv_pages_used} of ${counts.kv_pages_total}`,
+      "Pages of the KV caches that requests hold"
+    ],
+    [
+      "Mode",
+      last?.speculation?.mode ?? "–",
+      "The mode at the end of your last answer, which auto may have chosen"
+    ],
+    [
+      "First token",
+      last?.first ? seconds(last.first) : "–",
+      "Of your last answer, as this browser saw it"
+    ],
   ];
 }
 
@@ -53,13 +92,24 @@ class EngineView {
       colour.style.background = `var(${colours[kind]})`;
       return el("span", {}, colour, meaning);
     });
-    this.element = el("section", { class: "engine" }, el("h3", {}, name), this.canvas, el("p", { class: "key" }, ...key, this.lost), this.figures);
+    this.element = el(
+      "section",
+      { class: "engine" },
+      el("h3", {}, name),
+      this.canvas,
+      el("p", { class: "key" }, ...key, this.lost),
+      this.figures
+    );
   }
 
   take(engine) {
     this.spans.take(engine);
-    this.figures.replaceChildren(...figuresOf(this.spans).map(([name, value, what]) => el("div", { title: what }, el("dt", {}, name), el("dd", {}, String(value)))));
-    this.lost.textContent = engine.lost > 0 ? `${engine.lost} pieces of work were too many to be sent` : "";
+    this.figures.replaceChildren(...figuresOf(this.spans
+    ).map(([name,
+            value,
+            what]) => el("div", { title: what }, el("dt", {}, name), el("dd", {}, String(value)))));
+    this.lost.textContent =
+      engine.lost > 0 ? `${engine.lost} pieces of work were too many to be sent` : "";
   }
 
   draw(windowSeconds) {
@@ -69,9 +119,9 @@ class EngineView {
     const scale = devicePixelRatio;
     const width = canvas.clientWidth;
     const height = Math.max(names.length, 3) * rowHeight + axisHeight;
-    if (canvas.width !== Math.round(width * scale) || canvas.height !== Math.round(height * scale)) {
-      canvas.width = Math.round(width * scale);
-      canvas.height = Math.round(height * scale);
+    const dots = [Math.round(width * scale), Math.round(height * scale)];
+    if (canvas.width !== dots[0] || canvas.height !== dots[1]) {
+      [canvas.width, canvas.height] = dots;
       canvas.style.height = `${height}px`;
     }
     const brush = canvas.getContext("2d");
@@ -82,7 +132,11 @@ class EngineView {
     const perSecond = (width - labelWidth) / windowSeconds;
     const place = (time) => labelWidth + (time - (end - windowSeconds)) * perSecond;
     this.axis(brush, style, { width, height, end, windowSeconds, place });
-    names.forEach((name, row) => this.row(brush, style, spans.rows.get(name), { row, place, width, end, begin: end - windowSeconds }));
+    names.forEach(
+      (name, row) => this.row(
+        brush, style, spans.rows.get(name), { row, place, width, end, begin: end - windowSeconds }
+      )
+    );
     brush.clearRect(0, 0, labelWidth - 4, height);
     brush.fillStyle = style.getPropertyValue("--soft");
     names.forEach((name, row) => brush.fillText(name, 10, row * rowHeight + 21));
@@ -122,15 +176,30 @@ export function lanesView(page) {
   const stopper = new AbortController();
   const list = el("div", {});
   const problem = el("p", { class: "problem", role: "alert", hidden: true });
-  const zoom = el("select", { "aria-label": "Time shown" }, ...windows.map(([value, text]) => el("option", { value }, text)));
+  const zoom = el(
+    "select",
+    { "aria-label": "Time shown" },
+    ...windows.map(([value, text]) => el("option", { value }, text))
+  );
   zoom.value = "2";
   let paused = false;
-  const pause = el("button", { type: "button", class: "quiet", "aria-pressed": "false", onclick: () => {
-    paused = !paused;
-    pause.textContent = paused ? "Go on" : "Pause";
-    pause.setAttribute("aria-pressed", String(paused));
-  } }, "Pause");
-  const run = el("button", { type: "button", onclick: () => feed(run, stopper.signal, tell) }, "Give it work");
+  const pause = el(
+    "button",
+    {
+      type: "button",
+      class: "quiet",
+      "aria-pressed": "false",
+      onclick: () => {
+        paused = !paused;
+        pause.textContent = paused ? "Go on" : "Pause";
+        pause.setAttribute("aria-pressed", String(paused));
+      }
+    },
+    "Pause"
+  );
+  const run = el(
+    "button", { type: "button", onclick: () => feed(run, stopper.signal, tell) }, "Give it work"
+  );
   const tell = (text) => {
     problem.hidden = !text;
     problem.textContent = text;
@@ -170,13 +239,29 @@ export function lanesView(page) {
 
   function draw() {
     if (stopper.signal.aborted) return;
-    if (!paused) for (const view of engines.values()) if (view.spans.counts) view.draw(Number(zoom.value));
+    if (!paused)
+      for (const view of engines.values())
+        if (view.spans.counts) view.draw(Number(zoom.value));
     requestAnimationFrame(draw);
   }
 
-  const element = el("section", { class: "lanes", "aria-label": "Lanes" }, el("div", { class: "bar" }, el("h2", {}, "What the lanes do"), el("span", { class: "spring" }), zoom, pause, run), problem, list);
+  const element = el(
+    "section",
+    { class: "lanes", "aria-label": "Lanes" },
+    el(
+      "div",
+      { class: "bar" },
+      el("h2", {}, "What the lanes do"),
+      el("span", { class: "spring" }),
+      zoom,
+      pause,
+      run
+    ),
+    problem,
+    list
+  );
   element.returned = () => page.showView(); // The server is back, perhaps with other engines.
-  element.leave = () => stopper.abort(); // Lanes record nothing while nobody looks.
+  element.leave = () => stopper.abort();    // Lanes record nothing while nobody looks.
   watch();
   requestAnimationFrame(draw);
   return element;
@@ -186,7 +271,11 @@ export function lanesView(page) {
 async function feed(button, signal, tell) {
   button.disabled = true;
   try {
-    const body = { ...requestFields(), max_tokens: 400, messages: [{ role: "user", content: "def fibonacci(n):" }] };
+    const body = {
+      ...requestFields(),
+      max_tokens: 400,
+      messages: [{ role: "user", content: "def fibonacci(n):" }]
+    };
     await receive({ content: "" }, body, signal, () => {});
     tell("");
   } catch (error) {

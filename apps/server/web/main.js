@@ -5,7 +5,14 @@ import { el } from "./dom.js";
 import { lanesView } from "./lanes.js";
 import { raceView } from "./race.js";
 import { askForKey, openSettings } from "./settings.js";
-import { conversations, newConversation, removeConversation, saveConversations, saveSettings, settings } from "./store.js";
+import {
+  conversations,
+  newConversation,
+  removeConversation,
+  saveConversations,
+  saveSettings,
+  settings,
+} from "./store.js";
 
 const retryMilliseconds = 1000;
 const part = (id) => document.getElementById(id);
@@ -13,10 +20,15 @@ const part = (id) => document.getElementById(id);
 class Page {
   constructor() {
     this.chat = new Chat(this);
-    this.views = [["Chat", () => this.chat.element], ["Lanes", () => lanesView(this)], ["Race", () => raceView(this)]];
+    this.views = [
+      ["Chat", () => this.chat.element],
+      ["Lanes", () => lanesView(this)],
+      ["Race", () => raceView(this)]
+    ];
     this.current = conversations[0] ?? newConversation();
     part("open-settings").addEventListener("click", () => openSettings(() => this.chat.show()));
-    part("menu").addEventListener("click", () => this.menu(!document.body.classList.contains("menu-open")));
+    part("menu"
+    ).addEventListener("click", () => this.menu(!document.body.classList.contains("menu-open")));
     part("model").addEventListener("change", (event) => {
       settings.model = event.target.value;
       saveSettings();
@@ -34,8 +46,13 @@ class Page {
 
   showView() {
     const wanted = decodeURIComponent(location.hash.slice(1));
-    const [name, make] = this.views.find(([view]) => view.toLowerCase() === wanted) ?? this.views[0];
-    part("views").replaceChildren(...this.views.map(([view]) => el("a", { href: `#${view.toLowerCase()}`, "aria-current": view === name ? "page" : null }, view)));
+    const [name, make] =
+      this.views.find(([view]) => view.toLowerCase() === wanted) ?? this.views[0];
+    part("views").replaceChildren(...this.views.map(
+      ([view]) => el(
+        "a", { href: `#${view.toLowerCase()}`, "aria-current": view === name ? "page" : null }, view
+      )
+    ));
     part("views").hidden = this.views.length < 2;
     this.view?.leave?.();
     const element = make();
@@ -59,11 +76,38 @@ class Page {
   }
 
   changed() {
-    const rows = conversations.map((one) => el("li", { class: one === this.current ? "open" : "" },
-      el("button", { type: "button", class: "title", "aria-current": one === this.current ? "true" : null, onclick: () => this.openConversation(one) }, one.title),
-      el("button", { type: "button", class: "icon", "aria-label": `Delete ${one.title}`, title: "Delete", onclick: () => this.remove(one) }, "×")));
-    const add = el("button", { type: "button", class: "new", onclick: () => this.add() }, "New conversation");
-    part("side").replaceChildren(add, el("ul", {}, ...rows), el("p", { class: "notice" }, "Kept in this browser only."));
+    const rows = conversations.map(
+      (one) => el(
+        "li",
+        { class: one === this.current ? "open" : "" },
+        el(
+          "button",
+          {
+            type: "button",
+            class: "title",
+            "aria-current": one === this.current ? "true" : null,
+            onclick: () => this.openConversation(one)
+          },
+          one.title
+        ),
+        el(
+          "button",
+          {
+            type: "button",
+            class: "icon",
+            "aria-label": `Delete ${one.title}`,
+            title: "Delete",
+            onclick: () => this.remove(one)
+          },
+          "×"
+        )
+      )
+    );
+    const add =
+      el("button", { type: "button", class: "new", onclick: () => this.add() }, "New conversation");
+    part("side").replaceChildren(
+      add, el("ul", {}, ...rows), el("p", { class: "notice" }, "Kept in this browser only.")
+    );
   }
 
   add() {
@@ -73,7 +117,9 @@ class Page {
 
   remove(one) {
     removeConversation(one);
-    this.openConversation(one === this.current ? (conversations[0] ?? newConversation()) : this.current);
+    this.openConversation(
+      one === this.current ? (conversations[0] ?? newConversation()) : this.current
+    );
     saveConversations();
   }
 
@@ -91,8 +137,10 @@ class Page {
   showModels(list) {
     const select = part("model");
     select.replaceChildren(...list.map(({ id }) => el("option", { value: id }, id)));
-    if (list.some(({ id }) => id === settings.model)) select.value = settings.model;
-    else settings.model = "";
+    if (list.some(({ id }) => id === settings.model))
+      select.value = settings.model;
+    else
+      settings.model = "";
     select.disabled = list.length < 2;
   }
 
@@ -104,7 +152,10 @@ class Page {
   // Does what an error asks for: a key, or patience. again: repeats what failed.
   async failed(error, again = () => {}) {
     if (error.status === 401) {
-      if (!(await askForKey(api.key.get() ? "The server does not know this key." : "This server wants a key."))) return this.link("away", "No key");
+      if (!(await askForKey(
+            api.key.get() ? "The server does not know this key." : "This server wants a key."
+          )))
+        return this.link("away", "No key");
       await this.connect();
       if (part("link").classList.contains("ready")) again();
     } else if (error.status === 0 || error.status === 503) {

@@ -5,13 +5,13 @@
 // text, whatever a model writes.
 import { copyText, el } from "./dom.js";
 
-const depthMax = 6; // Deeper lists and quotations are plain paragraphs.
+const depthMax = 6;       // Deeper lists and quotations are plain paragraphs.
 const inlineMax = 20_000; // A longer paragraph has no marks.
 
 // Returns the source's lines as { start, end } without their line ends.
 function linesOf(source) {
   const lines = [];
-  for (let start = 0; start <= source.length; ) {
+  for (let start = 0; start <= source.length;) {
     const found = source.indexOf("\n", start);
     const end = found < 0 ? source.length : found;
     lines.push({ start, end });
@@ -40,7 +40,7 @@ class Renderer {
   // Divides lines into blocks: { start, end, make }.
   blocks(lines, depth) {
     const found = [];
-    for (let i = 0; i < lines.length; ) {
+    for (let i = 0; i < lines.length;) {
       if (this.text(lines[i]).trim() === "") {
         ++i;
         continue;
@@ -65,14 +65,17 @@ class Renderer {
     if (rule.test(text)) return [1, () => el("hr")];
     if (depth < depthMax && quote.test(text)) return this.quotation(lines, i, depth);
     if (depth < depthMax && item.test(text)) return this.list(lines, i, depth);
-    if (text.includes("|") && lines[i + 1] && this.text(lines[i + 1]).includes("|") && tableRule.test(this.text(lines[i + 1])))
+    const below = lines[i + 1] ? this.text(lines[i + 1]) : "";
+    if (text.includes("|") && below.includes("|") && tableRule.test(below))
       return this.table(lines, i);
     return this.paragraph(lines, i, depth);
   }
 
   code(lines, i, opening) {
     let last = i + 1;
-    const closes = new RegExp(`^ {0,3}${opening[1][0] === "`" ? "`" : "~"}{${Math.min(opening[1].length, 100)},}\\s*$`);
+    const closes = new RegExp(
+      `^ {0,3}${opening[1][0] === "`" ? "`" : "~"}{${Math.min(opening[1].length, 100)},}\\s*$`
+    );
     while (last < lines.length && !closes.test(this.text(lines[last]))) ++last;
     const inside = lines.slice(i + 1, last);
     const make = () => {
@@ -81,8 +84,17 @@ class Renderer {
         code.append(this.write(line.start, line.end));
         if (at + 1 < inside.length) code.append("\n");
       });
-      const copy = el("button", { class: "copy", type: "button", onclick: () => copyText(code.textContent, copy) }, "Copy");
-      return el("figure", { class: "code" }, el("figcaption", {}, opening[2] || "code", copy), el("pre", { tabIndex: 0 }, code));
+      const copy = el(
+        "button",
+        { class: "copy", type: "button", onclick: () => copyText(code.textContent, copy) },
+        "Copy"
+      );
+      return el(
+        "figure",
+        { class: "code" },
+        el("figcaption", {}, opening[2] || "code", copy),
+        el("pre", { tabIndex: 0 }, code)
+      );
     };
     return [Math.min(last + 1, lines.length) - i, make];
   }
@@ -117,10 +129,12 @@ class Renderer {
       } else if (indent > first[1].length || !this.opens(text)) {
         const cut = Math.min(indent, first[1].length + first[2].length + 1);
         items.at(-1).push({ start: lines[last].start + cut, end: lines[last].end });
-      } else break;
+      } else
+        break;
     }
     const make = () => {
-      const list = el(ordered ? "ol" : "ul", ordered ? { start: Number.parseInt(first[2], 10) } : {});
+      const list =
+        el(ordered ? "ol" : "ul", ordered ? { start: Number.parseInt(first[2], 10) } : {});
       for (const inside of items) list.append(this.fill(el("li"), inside, depth + 1));
       return list;
     };
@@ -135,7 +149,8 @@ class Renderer {
       for (let row = i; row < last; ++row) {
         if (row === i + 1) continue;
         const line = el("tr");
-        for (const cell of this.cells(lines[row])) line.append(this.inline(el(row === i ? "th" : "td"), [cell]));
+        for (const cell of this.cells(lines[row]))
+          line.append(this.inline(el(row === i ? "th" : "td"), [cell]));
         table.append(line);
       }
       return el("div", { class: "scroll", tabIndex: 0 }, table);
@@ -148,7 +163,8 @@ class Renderer {
     let start = line.start;
     for (let at = line.start; at <= line.end; ++at) {
       if (at < line.end && this.source[at] !== "|") continue;
-      if (this.source.slice(start, at).trim() !== "" || (start > line.start && at < line.end)) cells.push({ start, end: at });
+      if (this.source.slice(start, at).trim() !== "" || (start > line.start && at < line.end))
+        cells.push({ start, end: at });
       start = at + 1;
     }
     return cells.slice(0, 40);
@@ -156,12 +172,15 @@ class Renderer {
 
   // Whether a line that stands below a paragraph begins another block.
   opens(text) {
-    return fence.test(text) || heading.test(text) || quote.test(text) || item.test(text) || rule.test(text);
+    return fence.test(text) || heading.test(text) || quote.test(text) || item.test(text) ||
+           rule.test(text);
   }
 
   paragraph(lines, i, depth) {
     let last = i + 1;
-    while (last < lines.length && this.text(lines[last]).trim() !== "" && !(depth < depthMax && this.opens(this.text(lines[last])))) ++last;
+    while (last < lines.length && this.text(lines[last]).trim() !== "" &&
+           !(depth < depthMax && this.opens(this.text(lines[last]))))
+      ++last;
     const inside = lines.slice(i, last);
     return [last - i, () => this.inline(el("p"), inside)];
   }
@@ -170,8 +189,10 @@ class Renderer {
     const blocks = this.blocks(lines, depth);
     if (blocks.length === 1 && element.tagName === "LI") {
       const only = blocks[0].make(); // A short item is no paragraph of its own.
-      if (only.tagName === "P") element.append(...only.childNodes);
-      else element.append(only);
+      if (only.tagName === "P")
+        element.append(...only.childNodes);
+      else
+        element.append(only);
       return element;
     }
     for (const block of blocks) element.append(block.make());
@@ -181,8 +202,10 @@ class Renderer {
   inline(element, lines) {
     lines.forEach((line, at) => {
       if (at > 0) element.append(el("br"));
-      if (line.end - line.start > inlineMax) element.append(this.write(line.start, line.end));
-      else this.spans(element, line.start, line.end, 0);
+      if (line.end - line.start > inlineMax)
+        element.append(this.write(line.start, line.end));
+      else
+        this.spans(element, line.start, line.end, 0);
     });
     return element;
   }
@@ -202,7 +225,7 @@ class Renderer {
       missing.add(mark);
       return -1;
     };
-    for (let at = start; at < end; ) {
+    for (let at = start; at < end;) {
       const span = this.span(at, end, closing, depth);
       if (!span) {
         ++at;
@@ -212,8 +235,10 @@ class Renderer {
       shown = span.escapes ? at + 1 : span.next; // An escaped mark is text.
       at = span.next;
       if (span.escapes) continue;
-      if (span.plain) span.element.append(this.write(span.from, span.to));
-      else this.spans(span.element, span.from, span.to, depth + 1);
+      if (span.plain)
+        span.element.append(this.write(span.from, span.to));
+      else
+        this.spans(span.element, span.from, span.to, depth + 1);
       element.append(span.element);
     }
     flush(end);
@@ -222,14 +247,23 @@ class Renderer {
   span(at, end, closing, depth) {
     const { source } = this;
     const c = source[at];
-    if (c === "\\" && at + 1 < end && /[\\`*_~[\]#>|-]/.test(source[at + 1])) return { escapes: true, next: at + 2 };
+    if (c === "\\" && at + 1 < end && /[\\`*_~[\]#>|-]/.test(source[at + 1]))
+      return { escapes: true, next: at + 2 };
     if (c === "`") {
       let ticks = 1;
       while (ticks < 10 && source[at + ticks] === "`") ++ticks;
       const close = closing("`".repeat(ticks), at + ticks);
-      return close > at + ticks ? { element: el("code"), plain: true, from: at + ticks, to: close, next: close + ticks } : null;
+      return close > at + ticks ? {
+        element: el("code"),
+        plain: true,
+        from: at + ticks,
+        to: close,
+        next: close + ticks
+      }
+                                : null;
     }
-    if (depth < depthMax && (c === "*" || c === "_" || c === "~")) return this.emphasis(at, closing);
+    if (depth < depthMax && (c === "*" || c === "_" || c === "~"))
+      return this.emphasis(at, closing);
     if (depth === 0 && c === "[") return this.link(at, closing);
     return null;
   }
@@ -255,7 +289,9 @@ class Renderer {
     if (close < 0) return null;
     const address = this.source.slice(middle + 2, close).trim();
     if (!/^https?:\/\/[^\s"<>]{1,2000}$/.test(address)) return null; // Nothing else is followed.
-    const element = el("a", { href: address, target: "_blank", rel: "noopener noreferrer nofollow", title: address });
+    const element = el(
+      "a", { href: address, target: "_blank", rel: "noopener noreferrer nofollow", title: address }
+    );
     return { element, from: at + 1, to: middle, next: close + 1 };
   }
 }

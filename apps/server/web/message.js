@@ -15,7 +15,9 @@ export function tokenNodes(source, tokens, start, end) {
     const to = Math.min(end, tokens[i].end);
     if (from > shown) nodes.append(source.slice(shown, from));
     const { source: by } = tokens[i];
-    nodes.append(el("span", { class: by ? `t ${by}` : "t", data: { token: i } }, source.slice(from, to)));
+    nodes.append(
+      el("span", { class: by ? `t ${by}` : "t", data: { token: i } }, source.slice(from, to))
+    );
     shown = to;
   }
   if (end > shown) nodes.append(source.slice(shown, end));
@@ -34,15 +36,35 @@ export function seconds(value) {
 export function figures(stats) {
   const list = [];
   if (stats.tokens) list.push([`${stats.tokens} tokens`, "Tokens of the answer"]);
-  if (stats.rate) list.push([`${rounded(stats.rate, stats.rate < 10 ? 1 : 0)} a second`, "Tokens a second, from the first to the last"]);
-  if (stats.first) list.push([`first after ${seconds(stats.first)}`, "Time to first token, as this browser saw it"]);
+  if (stats.rate)
+    list.push([
+      `${rounded(stats.rate, stats.rate < 10 ? 1 : 0)} a second`,
+      "Tokens a second, from the first to the last"
+    ]);
+  if (stats.first)
+    list.push([`first after ${seconds(stats.first)}`, "Time to first token, as this browser saw it"]
+    );
   const did = stats.speculation;
   if (did?.judged > 0) {
-    list.push([`${rounded(100 * did.acceptance_rate, 0)} % accepted`, `${did.accepted} of ${did.judged} drafted tokens that the target judged`]);
-    list.push([`${rounded(did.tokens_per_round)} a round`, "Tokens that a pass of the target brought, on average"]);
+    list.push([
+      `${rounded(100 * did.acceptance_rate, 0)} % accepted`,
+      `${did.accepted} of ${did.judged} drafted tokens that the target judged`
+    ]);
+    list.push([
+      `${rounded(did.tokens_per_round)} a round`,
+      "Tokens that a pass of the target brought, on average"
+    ]);
   }
-  if (did) list.push([`mode ${did.mode}`, `The mode in use at the end; window ${did.window}, rule ${did.verify}`]);
-  if (stats.seed !== undefined) list.push([`seed ${stats.seed}`, stats.reproducible ? "With this seed and rule the same tokens come again" : "Other tokens may come with this seed"]);
+  if (did)
+    list.push(
+      [`mode ${did.mode}`, `The mode in use at the end; window ${did.window}, rule ${did.verify}`]
+    );
+  if (stats.seed !== undefined)
+    list.push([
+      `seed ${stats.seed}`,
+      stats.reproducible ? "With this seed and rule the same tokens come again"
+                         : "Other tokens may come with this seed"
+    ]);
   return list;
 }
 
@@ -53,13 +75,22 @@ export class MessageView {
     const user = message.role === "user";
     this.body = el("div", { class: "text" });
     this.view = new MarkdownView(this.body);
-    this.reasoning = el("details", { class: "reasoning", hidden: true }, el("summary", {}, "Reasoning"));
+    this.reasoning =
+      el("details", { class: "reasoning", hidden: true }, el("summary", {}, "Reasoning"));
     this.reasoningText = el("div", { class: "plain" });
     this.reasoning.append(this.reasoningText);
     this.calls = el("div", { class: "calls" });
     this.problem = el("p", { class: "problem", role: "alert", hidden: true });
     this.foot = el("footer", {});
-    this.element = el("article", { class: user ? "message user" : "message answer", "aria-label": user ? "You" : "Answer" }, this.reasoning, this.body, this.calls, this.problem, this.foot);
+    this.element = el(
+      "article",
+      { class: user ? "message user" : "message answer", "aria-label": user ? "You" : "Answer" },
+      this.reasoning,
+      this.body,
+      this.calls,
+      this.problem,
+      this.foot
+    );
     this.actions = actions;
     this.update(true);
   }
@@ -70,18 +101,32 @@ export class MessageView {
     const whole = message.content ?? "";
     const text = whole.slice(0, wholeMax);
     const shift = (message.reasoning ?? "").length;
-    if (message.role === "user") this.body.textContent = text;
-    else this.view.update(text, (start, end) => this.textNodes(tokens, shift, start, end), done ? text.length + 1 : (tokens.at(-1)?.start ?? text.length) - shift);
-    if (whole.length > wholeMax && done) this.body.append(el("p", { class: "notice" }, `${whole.length - wholeMax} more characters are not shown.`));
+    if (message.role === "user")
+      this.body.textContent = text;
+    else
+      this.view.update(
+        text,
+        (start, end) => this.textNodes(tokens, shift, start, end),
+        done ? text.length + 1 : (tokens.at(-1)?.start ?? text.length) - shift
+      );
+    if (whole.length > wholeMax && done)
+      this.body.append(
+        el("p", { class: "notice" }, `${whole.length - wholeMax} more characters are not shown.`)
+      );
     this.reasoning.hidden = !message.reasoning;
-    if (message.reasoning) this.reasoningText.replaceChildren(tokenNodes(message.reasoning, tokens, 0, message.reasoning.length));
+    if (message.reasoning)
+      this.reasoningText.replaceChildren(
+        tokenNodes(message.reasoning, tokens, 0, message.reasoning.length)
+      );
     this.calls.replaceChildren(...(message.calls ?? []).map(callCard));
     this.problem.hidden = !message.problem;
     this.problem.textContent = message.problem ?? "";
     this.element.classList.toggle("writing", !done);
     this.element.setAttribute("aria-busy", String(!done));
-    if (done) this.finish();
-    else this.foot.replaceChildren(...this.figureNodes());
+    if (done)
+      this.finish();
+    else
+      this.foot.replaceChildren(...this.figureNodes());
   }
 
   // Tokens have places in reasoning and text together; the text begins behind the reasoning.
@@ -91,11 +136,13 @@ export class MessageView {
   }
 
   figureNodes() {
-    return figures(this.message.stats ?? {}).map(([text, what]) => el("span", { title: what }, text));
+    return figures(this.message.stats ?? {}).map(([text,
+                                                   what]) => el("span", { title: what }, text));
   }
 
   finish() {
-    const button = (text, action) => el("button", { type: "button", class: "quiet small", onclick: action }, text);
+    const button = (text, action) =>
+      el("button", { type: "button", class: "quiet small", onclick: action }, text);
     const copy = button("Copy", () => copyText(this.message.content ?? "", copy));
     const buttons = [copy];
     if (this.actions.edit) buttons.push(button("Edit", () => this.edit()));
@@ -104,21 +151,36 @@ export class MessageView {
   }
 
   edit() {
-    const area = el("textarea", { value: this.message.content, rows: 3, "aria-label": "Edit your message", onkeydown: (event) => {
-      if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
-        event.preventDefault();
-        this.actions.edit(area.value);
+    const area = el("textarea", {
+      value: this.message.content,
+      rows: 3,
+      "aria-label": "Edit your message",
+      onkeydown: (event) => {
+        if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+          event.preventDefault();
+          this.actions.edit(area.value);
+        }
+        if (event.key === "Escape") {
+          event.stopPropagation();
+          this.update(true);
+        }
       }
-      if (event.key === "Escape") {
-        event.stopPropagation();
-        this.update(true);
-      }
-    } });
+    });
     this.body.replaceChildren(area);
     this.foot.replaceChildren(
-      el("span", { class: "notice" }, "What follows is answered anew."), el("span", { class: "spring" }),
-      el("button", { type: "button", class: "quiet small", onclick: () => this.update(true) }, "Cancel"),
-      el("button", { type: "button", class: "small", onclick: () => this.actions.edit(area.value) }, "Send"));
+      el("span", { class: "notice" }, "What follows is answered anew."),
+      el("span", { class: "spring" }),
+      el(
+        "button",
+        { type: "button", class: "quiet small", onclick: () => this.update(true) },
+        "Cancel"
+      ),
+      el(
+        "button",
+        { type: "button", class: "small", onclick: () => this.actions.edit(area.value) },
+        "Send"
+      )
+    );
     area.focus();
   }
 }
@@ -130,5 +192,10 @@ function callCard(call) {
   } catch {
     // It is still being written, or was cut short.
   }
-  return el("figure", { class: "code" }, el("figcaption", {}, `Call of ${call.name}`), el("pre", { tabIndex: 0 }, el("code", {}, text)));
+  return el(
+    "figure",
+    { class: "code" },
+    el("figcaption", {}, `Call of ${call.name}`),
+    el("pre", { tabIndex: 0 }, el("code", {}, text))
+  );
 }

@@ -6,7 +6,12 @@ import { figures, tokenNodes } from "./message.js";
 import { requestFields } from "./settings.js";
 import { settings } from "./store.js";
 
-const modes = [["off", "the target alone"], ["sync", "in turns"], ["overlap", "at once"], ["auto", "as it pays"]];
+const modes = [
+  ["off", "the target alone"],
+  ["sync", "in turns"],
+  ["overlap", "at once"],
+  ["auto", "as it pays"]
+];
 const tokensDefault = 160;
 const shortest = 4; // Seconds of the replay; what would be over sooner is slowed down.
 
@@ -17,7 +22,9 @@ class Runner {
     this.bar = el("progress", { max: 1, value: 0, "aria-label": `Progress of ${mode}` });
     this.text = el("pre", { tabIndex: 0, "aria-label": `Text of ${mode}` });
     this.foot = el("p", { class: "notice" });
-    this.element = el("section", { class: "runner" }, el("h3", {}, mode, this.time), this.bar, this.text, this.foot);
+    this.element = el(
+      "section", { class: "runner" }, el("h3", {}, mode, this.time), this.bar, this.text, this.foot
+    );
   }
 
   async run(body, most, signal) {
@@ -25,11 +32,16 @@ class Runner {
     this.steps = []; // { at, tokens, length }: what there was when.
     const began = performance.now();
     await receive(this.message, body, signal, () => {
-      const step = { at: (performance.now() - began) / 1000, tokens: this.message.tokens.length, length: this.message.content.length };
+      const step = {
+        at: (performance.now() - began) / 1000,
+        tokens: this.message.tokens.length,
+        length: this.message.content.length
+      };
       this.steps.push(step);
       this.show(step, most);
     });
-    this.foot.textContent = figures(this.message.stats).slice(1, 5).map(([text]) => text).join(" · ");
+    this.foot.textContent =
+      figures(this.message.stats).slice(1, 5).map(([text]) => text).join(" · ");
   }
 
   // Shows what there was at a time; returns whether more comes later.
@@ -55,29 +67,39 @@ function bodyOf(mode, prompt, most) {
   const fields = requestFields(mode);
   return {
     ...fields,
-    messages: [...(settings.system.trim() ? [{ role: "system", content: settings.system }] : []), { role: "user", content: prompt }],
+    messages: [
+      ...(settings.system.trim() ? [{ role: "system", content: settings.system }] : []),
+      { role: "user", content: prompt }
+    ],
     max_tokens: most,
     seed: fields.seed ?? 7,
     logprobs: true,
     top_logprobs: 0,
-    cache_salt: `${mode} ${crypto.getRandomValues(new Uint32Array(1))}`, // Nothing of another run helps.
-    speculation: { ...fields.speculation, mode, verify: "coupled", sources: true },
+    cache_salt:
+      `${mode} ${crypto.getRandomValues(new Uint32Array(1))}`, // Nothing of another run helps.
+    speculation: {...fields.speculation, mode, verify: "coupled", sources: true },
   };
 }
 
 export function raceView(page) {
   const runners = modes.map(([mode, what]) => new Runner(mode, what));
   const problem = el("p", { class: "problem", role: "alert", hidden: true });
-  const prompt = el("textarea", { rows: 1, value: "def fibonacci(n):", "aria-label": "Prompt of the race" });
+  const prompt =
+    el("textarea", { rows: 1, value: "def fibonacci(n):", "aria-label": "Prompt of the race" });
   const start = el("button", { type: "submit" }, "Start");
-  const again = el("button", { type: "button", class: "quiet", disabled: true, onclick: () => together() }, "Replay side by side");
+  const again = el(
+    "button",
+    { type: "button", class: "quiet", disabled: true, onclick: () => together() },
+    "Replay side by side"
+  );
   const most = Number(settings.max_tokens) || tokensDefault;
   const slowed = el("span", { class: "notice" });
   let stopper = null;
 
   function together() {
     const began = performance.now();
-    const speed = Math.min(1, Math.max(...runners.map((runner) => runner.steps.at(-1).at)) / shortest);
+    const speed =
+      Math.min(1, Math.max(...runners.map((runner) => runner.steps.at(-1).at)) / shortest);
     slowed.textContent = speed < 1 ? `${(1 / speed).toFixed(1)} times slowed down` : "";
     const frame = () => {
       const at = (speed * (performance.now() - began)) / 1000;
@@ -95,7 +117,8 @@ export function raceView(page) {
     problem.hidden = true;
     let done = false;
     try {
-      for (const runner of runners) await runner.run(bodyOf(runner.mode, prompt.value, most), most, stopper.signal);
+      for (const runner of runners)
+        await runner.run(bodyOf(runner.mode, prompt.value, most), most, stopper.signal);
       done = true;
     } catch (error) {
       problem.hidden = false;
@@ -108,11 +131,38 @@ export function raceView(page) {
     if (done) together();
   }
 
-  const form = el("form", { class: "composer", onsubmit: (event) => {
-    event.preventDefault();
-    race();
-  } }, prompt, start);
-  const element = el("section", { class: "race", "aria-label": "Race" }, el("div", { class: "bar" }, el("h2", {}, "One prompt in each mode"), el("span", { class: "notice" }, "One after the other, then side by side. All write the same text."), el("span", { class: "spring" }), slowed, again), form, problem, el("div", { class: "columns" }, ...runners.map((runner) => runner.element)));
+  const form = el(
+    "form",
+    {
+      class: "composer",
+      onsubmit: (event) => {
+        event.preventDefault();
+        race();
+      }
+    },
+    prompt,
+    start
+  );
+  const element = el(
+    "section",
+    { class: "race", "aria-label": "Race" },
+    el(
+      "div",
+      { class: "bar" },
+      el("h2", {}, "One prompt in each mode"),
+      el(
+        "span",
+        { class: "notice" },
+        "One after the other, then side by side. All write the same text."
+      ),
+      el("span", { class: "spring" }),
+      slowed,
+      again
+    ),
+    form,
+    problem,
+    el("div", { class: "columns" }, ...runners.map((runner) => runner.element))
+  );
   element.leave = () => stopper?.abort();
   return element;
 }

@@ -36,7 +36,10 @@ function write(name, value) {
   }
 }
 
-export const settings = { ...defaults, ...read("settings", {}) };
+export const settings = {
+  ...defaults,
+  ...read("settings", {})
+};
 
 export function saveSettings() {
   write("settings", settings);
@@ -45,11 +48,12 @@ export function saveSettings() {
 // Alternatives of tokens are many and not kept; who wrote each token is.
 function lean(message) {
   const tokens = message.tokens?.map(({ start, end, source }) => ({ start, end, source }));
-  return { ...message, tokens };
+  return {...message, tokens };
 }
 
 // All conversations, newest first: { id, title, at, messages }.
-export const conversations = read("conversations", []).filter((one) => Array.isArray(one?.messages));
+export const conversations =
+  read("conversations", []).filter((one) => Array.isArray(one?.messages));
 
 export function saveConversations() {
   conversations.sort((a, b) => b.at - a.at);
@@ -57,7 +61,7 @@ export function saveConversations() {
   let characters = 0;
   for (const one of conversations.slice(0, conversationsMax)) {
     if (one.messages.length === 0) continue;
-    const copy = { ...one, messages: one.messages.map(lean) };
+    const copy = {...one, messages: one.messages.map(lean) };
     characters += JSON.stringify(copy).length;
     if (characters > charactersMax && kept.length > 0) break;
     kept.push(copy);
@@ -66,7 +70,12 @@ export function saveConversations() {
 }
 
 export function newConversation() {
-  const one = { id: crypto.getRandomValues(new Uint32Array(2)).join("-"), title: "New conversation", at: Date.now(), messages: [] };
+  const one = {
+    id: crypto.getRandomValues(new Uint32Array(2)).join("-"),
+    title: "New conversation",
+    at: Date.now(),
+    messages: []
+  };
   conversations.unshift(one);
   return one;
 }

@@ -15,7 +15,9 @@ export class TokenPlaces {
   add(entries, text) {
     this.text += text;
     for (const entry of entries ?? [])
-      this.waiting.push({ ...entry, part: this.decoder.decode(new Uint8Array(entry.bytes ?? []), { stream: true }) });
+      this.waiting.push(
+        {...entry, part: this.decoder.decode(new Uint8Array(entry.bytes ?? []), { stream: true }) }
+      );
     while (this.waiting.length > 0 && this.#place(this.waiting[0])) this.waiting.shift();
   }
 
@@ -23,11 +25,20 @@ export class TokenPlaces {
   #place(token) {
     const rest = this.text.slice(this.at, this.at + token.part.length + farthest);
     if (rest.length < token.part.length && token.part.startsWith(rest)) return false;
-    const skipped = rest.startsWith(token.part) ? 0 : token.part.trim().length > 1 ? rest.indexOf(token.part) : -1;
+    const skipped = rest.startsWith(token.part)  ? 0
+                  : token.part.trim().length > 1 ? rest.indexOf(token.part)
+                                                 : -1;
     if (token.part === "" || skipped < 0) return true;
     const start = this.at + skipped;
     this.at = start + token.part.length;
-    this.tokens.push({ start, end: this.at, source: token.source, name: token.token, logprob: token.logprob, top: token.top_logprobs });
+    this.tokens.push({
+      start,
+      end: this.at,
+      source: token.source,
+      name: token.token,
+      logprob: token.logprob,
+      top: token.top_logprobs
+    });
     return true;
   }
 }
@@ -40,8 +51,10 @@ export function firstBehind(tokens, place) {
   let high = tokens.length;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (tokens[middle].end <= place) low = middle + 1;
-    else high = middle;
+    if (tokens[middle].end <= place)
+      low = middle + 1;
+    else
+      high = middle;
   }
   return low;
 }
