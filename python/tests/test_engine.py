@@ -47,6 +47,15 @@ def test_prompts_are_texts_tokens_messages_or_requests(engine):
     assert "def add(a, b):" in engine.apply_chat_template(messages, tokenize=False)
     with pytest.raises(paceline.Error, match="role of message 0"):
         engine.complete([{"content": "x"}])
+    with pytest.raises(paceline.Error, match="message 0 is 'a'"):
+        engine.apply_chat_template("abc")
+    with pytest.raises(TypeError, match="given twice"):
+        engine.complete("x", prompt="y")
+    with pytest.raises(paceline.Error) as refused:
+        engine.complete("x", max_tokens=1, stop=None)
+    assert refused.value.field == "stop"
+    with pytest.raises(paceline.Error, match="give a list of int"):
+        engine.complete(b"x")
 
 
 def test_score_gives_the_log_probabilities_of_the_prompt(engine):
