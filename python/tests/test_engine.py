@@ -167,6 +167,16 @@ def test_use_after_close_is_an_error():
     assert stream.completion.finish_reason == "cancelled"
 
 
+def test_leaving_the_block_closes():
+    with paceline.Engine(threads=1) as engine:
+        assert not engine.closed
+    assert engine.closed
+    with pytest.raises(ZeroDivisionError), paceline.Engine(threads=1) as engine:
+        engine.stream("x", ignore_eos=True)
+        raise ZeroDivisionError
+    assert engine.closed
+
+
 def test_functions_given_to_an_engine_are_called():
     said = []
     with paceline.Engine(threads=1, progress=lambda what, share: said.append((what, share))):
