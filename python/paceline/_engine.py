@@ -56,9 +56,9 @@ def _options(model: str, draft: Any, options: Mapping[str, Any]) -> _native.Engi
         fields["devices"] = [fields["devices"]]
     for name, struct in (("faults", _native.FaultOptions()), ("node_tls", _native.NodeTls())):
         if isinstance(fields.get(name), Mapping):
-            set_fields(struct, fields[name], name)
+            set_fields(struct, fields[name], type(struct).__name__)
             fields[name] = struct
-    set_fields(made, fields, "Engine")
+    set_fields(made, fields, "EngineOptions")
     return made
 
 
@@ -71,9 +71,14 @@ def _is_chat(prompt: Any) -> bool:
     )
 
 
+_LIKE_THIS = 'give messages such as {"role": "user", "content": "Hello"}'
+
+
 def _conversation(messages: Sequence[Message]) -> list[tuple[str, str, list[tuple[str, str]]]]:
     made = []
     for number, message in enumerate(messages):
+        if not isinstance(message, Mapping):
+            raise Error("invalid_argument", f"message {number} is {message!r}", _LIKE_THIS)
         fields = [
             (name, json.dumps(value))
             for name, value in message.items()
@@ -85,7 +90,7 @@ def _conversation(messages: Sequence[Message]) -> list[tuple[str, str, list[tupl
             raise Error(
                 "invalid_argument",
                 f"{what} of message {number} is {message.get(what)!r}",
-                'give messages such as {"role": "user", "content": "Hello"}',
+                _LIKE_THIS,
             )
         if content is None:
             fields.append(("content", "null"))
@@ -142,6 +147,8 @@ class Engine:
         if isinstance(prompt, Request):
             return self._native.submit(Request(prompt, **fields))
         named = dict(fields)
+        if prompt is not None and ("prompt" in named or "prompt_tokens" in named):
+            raise TypeError("the prompt is given twice: once before the keywords, and by name")
         stops: list[str] = []
         if isinstance(prompt, str):
             named["prompt"] = prompt

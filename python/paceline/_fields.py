@@ -4,7 +4,7 @@ in include/paceline explain one by one."""
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, Union
 
 Seconds = Union[float, datetime.timedelta]
@@ -34,7 +34,7 @@ class RequestFields(TypedDict, total=False):
     repetition_penalty: float | None
     presence_penalty: float | None
     frequency_penalty: float | None
-    logit_bias: Mapping[int, float] | Iterable[tuple[int, float]]
+    logit_bias: Mapping[int, float] | Sequence[tuple[int, float]]
     allowed_token_ids: Sequence[int]
     seed: int | None
     choice: int

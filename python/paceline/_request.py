@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import _native
+from ._errors import Error
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -23,7 +24,13 @@ def set_fields(struct: Any, fields: Mapping[str, Any], what: str) -> None:
             close = difflib.get_close_matches(name, known, 1)
             hint = f": did you mean {close[0]!r}?" if close else ""
             raise TypeError(f"{what} has no {name!r}{hint}")
-        setattr(struct, name, value)
+        try:
+            setattr(struct, name, value)
+        except TypeError:
+            if value is not None:
+                raise
+            message = f"{what}::{name} is None"
+            raise Error("invalid_argument", message, "leave it out, or give a value") from None
 
 
 def constraint_of(form: Any) -> Any:
@@ -44,7 +51,7 @@ def constraint_of(form: Any) -> Any:
 
 _PREPARED = {
     "stop": lambda stop: [stop] if isinstance(stop, str) else stop,
-    "logit_bias": lambda bias: list(bias.items() if isinstance(bias, Mapping) else bias),
+    "logit_bias": lambda bias: list(bias.items()) if isinstance(bias, Mapping) else bias,
     "constraint": constraint_of,
 }
 

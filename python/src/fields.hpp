@@ -33,6 +33,16 @@ inline constexpr bool is_duration = false;
 template <class Rep, class Period>
 inline constexpr bool is_duration<std::chrono::duration<Rep, Period>> = true;
 
+template <class T>
+inline constexpr const char* listed = nullptr;
+template <>
+inline constexpr const char* listed<std::vector<std::string>> = "a list of str";
+template <>
+inline constexpr const char* listed<std::vector<int>> = "a list of int";
+template <>
+inline constexpr const char* listed<std::vector<std::pair<TokenId, float>>> =
+    "a number for each token";
+
 /// Says what a field may be: "give 'off', 'sync' or None".
 template <class Value>
 std::string wanted() {
@@ -43,6 +53,8 @@ std::string wanted() {
       text += (text.size() > 5 ? ", '" : "'") + std::string(name) + '\'';
   } else if constexpr (is_duration<Plain>) {
     text += "seconds (a number or a timedelta)";
+  } else if constexpr (listed<Plain> != nullptr) {
+    text += listed<Plain>;
   } else if constexpr (nanobind::detail::make_caster<Plain>::Name.type_count() == 0) {
     text += nanobind::detail::make_caster<Plain>::Name.text;
   } else {

@@ -47,6 +47,15 @@ def test_prompts_are_texts_tokens_messages_or_requests(engine):
     assert "def add(a, b):" in engine.apply_chat_template(messages, tokenize=False)
     with pytest.raises(paceline.Error, match="role of message 0"):
         engine.complete([{"content": "x"}])
+    with pytest.raises(paceline.Error, match="message 0 is 'a'"):
+        engine.apply_chat_template("abc")
+    with pytest.raises(TypeError, match="given twice"):
+        engine.complete("x", prompt="y")
+    with pytest.raises(paceline.Error) as refused:
+        engine.complete("x", max_tokens=1, stop=None)
+    assert refused.value.field == "stop"
+    with pytest.raises(paceline.Error, match="give a list of int"):
+        engine.complete(b"x")
 
 
 def test_score_gives_the_log_probabilities_of_the_prompt(engine):
@@ -156,6 +165,16 @@ def test_use_after_close_is_an_error():
     for _ in stream:
         pass
     assert stream.completion.finish_reason == "cancelled"
+
+
+def test_leaving_the_block_closes():
+    with paceline.Engine(threads=1) as engine:
+        assert not engine.closed
+    assert engine.closed
+    with pytest.raises(ZeroDivisionError), paceline.Engine(threads=1) as engine:
+        engine.stream("x", ignore_eos=True)
+        raise ZeroDivisionError
+    assert engine.closed
 
 
 def test_functions_given_to_an_engine_are_called():

@@ -54,6 +54,38 @@ def test_an_open_engine_at_exit(run):
     run(OPEN + f'globals()["me"] = [engine]; engine.me = globals()')
 
 
+def test_an_engine_is_closed_before_the_interpreter_ends(run, tmp_path):
+    trace = tmp_path / "trace.json"
+    code = f"""
+import ctypes, paceline
+engine = paceline.Engine(threads=1, trace_file={str(trace)!r})
+engine.complete("x", max_tokens=2)
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine._native))  # Something that never lets go of it.
+"""
+    run(code)
+    assert trace.exists()  # It is written when an engine is closed.
+    trace.unlink()
+    run(code + "raise SystemExit(3)", status=3)
+    assert trace.exists()
+
+
+def test_a_drafter_at_work_at_exit(run):
+    out = run("""
+import paceline, threading
+class Busy(paceline.Drafter):
+    def propose(self, tasks):
+        inside.set()
+        for task in tasks:
+            for _ in range(task.wanted): task.propose(5)
+inside = threading.Event()
+engine = paceline.Engine(draft=Busy(), threads=1, log=lambda *said: None)
+streams = [engine.stream("x", ignore_eos=True, temperature=0, speculation="sync") for _ in range(8)]
+inside.wait()
+print("end")
+""")
+    assert out == "end\n"
+
+
 def test_threads_that_wait_at_exit(run):
     run(OPEN + f"""
 def wait():
