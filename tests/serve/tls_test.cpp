@@ -75,13 +75,13 @@ std::string over_tls(std::uint16_t port, const Identity& identity, const std::st
   stream.next_layer().connect({asio::ip::address_v4::loopback(), port});
   stream.handshake(asio::ssl::stream_base::client);
   asio::write(stream, asio::buffer(bytes));
-  std::string answer;
+  std::string received;
   std::array<char, 4096> part{};
   boost::system::error_code ended;
   while (!ended)
-    answer.append(part.data(), stream.read_some(asio::buffer(part), ended));
+    received.append(part.data(), stream.read_some(asio::buffer(part), ended));
   CHECK(ended == asio::error::eof); // said goodbye, not cut off
-  return answer;
+  return received;
 }
 
 std::string post(const std::string& body) {
