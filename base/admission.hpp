@@ -8,10 +8,11 @@
 
 namespace paceline::base {
 
-/// Counts places from before a request is looked at until its end is told, so that what waits in
-/// between is bounded, too. An engine has one, which knows alone what its callers' threads have
-/// given it, messages in mailboxes included; a server has one, which knows alone what no engine has
-/// yet. Threads: any; nobody waits for another.
+/// Counts places from before a request is looked at until just before its end is told, so that what
+/// waits in between is bounded, too, and who hears of the end may ask again at once. An engine has
+/// one, which knows alone what its callers' threads have given it, messages in mailboxes included;
+/// a server has one, which knows alone what no engine has yet. Threads: any; nobody waits for
+/// another.
 class Admission {
 public:
   /// most: number of places that may be taken.

@@ -1,5 +1,7 @@
 #include "paceline/event.hpp"
 
+#include "paceline/names.hpp"
+
 namespace paceline {
 
 void Completion::add(const Delta& delta) {
@@ -9,34 +11,13 @@ void Completion::add(const Delta& delta) {
 }
 
 const char* to_string(FinishReason reason) noexcept {
-  switch (reason) {
-  case FinishReason::stop: return "stop";
-  case FinishReason::length: return "length";
-  case FinishReason::cancelled: return "cancelled";
-  case FinishReason::deadline: return "deadline";
-  case FinishReason::error: return "error";
-  }
-  return "error";
+  return name_of(reason);
 }
-
 const char* to_string(SpeculationMode mode) noexcept {
-  switch (mode) {
-  case SpeculationMode::off: return "off";
-  case SpeculationMode::sync: return "sync";
-  case SpeculationMode::overlap: return "overlap";
-  case SpeculationMode::automatic: return "auto";
-  }
-  return "auto";
+  return name_of(mode);
 }
-
 const char* to_string(VerifyRule rule) noexcept {
-  switch (rule) {
-  case VerifyRule::rejection: return "rejection";
-  case VerifyRule::coupled: return "coupled";
-  case VerifyRule::match: return "match";
-  case VerifyRule::automatic: return "auto";
-  }
-  return "auto";
+  return name_of(rule);
 }
 
 } // namespace paceline

@@ -9,8 +9,8 @@ namespace paceline::base::limits {
 /// A trace keeps so many events; later ones are dropped and counted, and the file says so.
 inline constexpr std::size_t trace_events_max = 2'000'000;
 
-/// Who watches lanes (Engine::watch_lanes) finds so many spans at a time; beyond that the oldest
-/// are dropped and counted.
+/// A watch of lanes (Engine::watch_lanes) keeps so many spans until they are taken; beyond that the
+/// oldest are dropped and counted.
 inline constexpr std::size_t watched_spans_max = 4096;
 
 /// One engine or client has so many threads for callers' functions (Stream::on_ready, on_end),

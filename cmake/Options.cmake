@@ -20,12 +20,13 @@ add_library(paceline_options INTERFACE)
 # Contraction is off so that a sum has the same bits whatever the compiler fuses (promise 2).
 # GCC 12 sees overlap (-Wrestrict) in "literal" + std::string where there is none.
 # nvcc has options of its own (cmake/Cuda.cmake).
-# Sources that are compiled together look to GCC like headers whose types others cannot see.
+# Sources that are compiled together look to GCC like headers whose types others cannot see, and
+# names at the top of one as if those inside functions of another hid them.
 # Highway 1.0 knows NEON with the crypto extension only, and gives it to what we write by pragma, but
 # not to the constructors that GCC writes itself. No instruction of it is used.
-set(options -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -ffp-contract=off
+set(options -Wall -Wextra -Wpedantic -Wnon-virtual-dtor -Woverloaded-virtual -ffp-contract=off
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
-  $<$<AND:$<BOOL:${CMAKE_UNITY_BUILD}>,$<CXX_COMPILER_ID:GNU>>:-Wno-subobject-linkage>
+  $<IF:$<AND:$<BOOL:${CMAKE_UNITY_BUILD}>,$<CXX_COMPILER_ID:GNU>>,-Wshadow=local;-Wno-subobject-linkage,-Wshadow>
   $<$<STREQUAL:${CMAKE_SYSTEM_PROCESSOR},aarch64>:-march=armv8-a+crypto>
   $<$<BOOL:${PACELINE_WERROR}>:-Werror>)
 target_compile_options(paceline_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${options}>")

@@ -1,5 +1,7 @@
-// Where the rows of a step go in a mixture of experts.
+// The choices of a router, by which the rows of a step go to experts of a mixture.
 #pragma once
+
+#include "base/host_device.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -28,7 +30,7 @@ struct Routing {
   std::int32_t* picks_of = nullptr; ///< [picks]: the pick in each slot.
   std::int32_t* first = nullptr;    ///< [experts + 1]: the first slot of each expert; the end.
 
-  int picks() const { return rows * top_k; }
+  PACELINE_HOST_DEVICE int picks() const { return rows * top_k; }
   bool operator==(const Routing&) const = default;
 
   /// Returns the bytes of a routing of so many rows.

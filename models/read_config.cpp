@@ -9,6 +9,7 @@
 #include <boost/json/object.hpp>
 #include <cmath>
 #include <fmt/format.h>
+#include <limits>
 
 namespace paceline::models {
 namespace json = boost::json;
@@ -109,6 +110,11 @@ void check_mixture(text::JsonFields& fields, const ModelConfig& c) {
         fmt::format("experts of {} units in {} dimensions are not known", c.mixture->ffn, c.hidden),
         "use a checkpoint whose hidden_size is a multiple of 16, and its experts' width "
         "of 8");
+  if (c.mixture && 2.0 * c.mixture->experts * c.mixture->ffn > std::numeric_limits<int>::max())
+    fields.wrong(ErrorCode::unsupported,
+                 fmt::format("{} experts of {} units are more than this build takes",
+                             c.mixture->experts, c.mixture->ffn),
+                 "use a checkpoint with fewer or narrower experts");
 }
 
 } // namespace

@@ -57,7 +57,7 @@ void add_draft_option(CLI::App& app, EngineOptions& engine) {
 }
 
 CLI::Option* add_mode_option(CLI::App& app, EngineOptions& engine) {
-  return add_choice(app, "--speculation", engine.speculation, speculation_choices(),
+  return add_choice(app, "--speculation", engine.speculation, choices_of<SpeculationMode>(),
                     "How draft and target work together");
 }
 
@@ -70,12 +70,8 @@ void add_window_options(CLI::App& app, EngineOptions& engine) {
                                        std::string(window.effect))
       ->check(automatic_or(window.range))
       ->type_name("auto|K");
-  add_choice<Lookahead>(app, "--lookahead", engine.lookahead,
-                        {{"auto", Lookahead::automatic},
-                         {"none", Lookahead::none},
-                         {"chain", Lookahead::chain},
-                         {"fork", Lookahead::fork}},
-                        "What overlap drafts past a window that is being verified");
+  add_choice(app, "--lookahead", engine.lookahead, choices_of<Lookahead>(),
+             "What overlap drafts past a window that is being verified");
   add_number(app, engine, actors::engine_number("fork_rows"));
 }
 
@@ -113,36 +109,9 @@ void add_form_options(CLI::App& app, Request& request) {
   grammar->excludes(regex);
 }
 
-} // namespace
-
-const Choices<SpeculationMode>& speculation_choices() {
-  static const Choices<SpeculationMode> choices{{"off", SpeculationMode::off},
-                                                {"sync", SpeculationMode::sync},
-                                                {"overlap", SpeculationMode::overlap},
-                                                {"auto", SpeculationMode::automatic}};
-  return choices;
-}
-
-const Choices<VerifyRule>& verify_choices() {
-  static const Choices<VerifyRule> choices{{"auto", VerifyRule::automatic},
-                                           {"rejection", VerifyRule::rejection},
-                                           {"coupled", VerifyRule::coupled},
-                                           {"match", VerifyRule::match}};
-  return choices;
-}
-
-namespace {
-
-Choices<WeightFormat> weight_formats() {
-  Choices<WeightFormat> choices;
-  for (const WeightFormat format : gpu::mx_formats)
-    choices.emplace_back(to_string(format), format);
-  return choices;
-}
-
 CLI::Validator weight_format() {
   const auto check = [](const std::string& given) {
-    const auto choices = weight_formats();
+    const auto choices = choices_of<WeightFormat>();
     return meaning(choices, given) ? std::string() : not_acceptable(given, names(choices));
   };
   return CLI::Validator(check, "");
@@ -172,7 +141,7 @@ CLI::Option* add_weight_format(CLI::App& app, const std::string& flag,
                                std::optional<WeightFormat>& format,
                                const std::string& description) {
   const auto set = [&format](const std::string& given) {
-    format = meaning(weight_formats(), given);
+    format = meaning(choices_of<WeightFormat>(), given);
   };
   return app.add_option_function<std::string>(flag, set, description)
       ->check(weight_format())
@@ -185,7 +154,7 @@ CLI::Option* add_weight_formats(CLI::App& app, const std::string& flag,
   const auto set = [&formats](const std::vector<std::string>& given) {
     formats.clear();
     for (const std::string& name : given)
-      formats.push_back(*meaning(weight_formats(), name));
+      formats.push_back(*meaning(choices_of<WeightFormat>(), name));
   };
   return app.add_option_function<std::vector<std::string>>(flag, set, description)
       ->check(weight_format())
@@ -195,16 +164,13 @@ CLI::Option* add_weight_formats(CLI::App& app, const std::string& flag,
 }
 
 void add_weight_scales(CLI::App& app, ScaleChoice& scales) {
-  add_choice<ScaleChoice>(
-      app, "--weight-scales", scales,
-      {{"search", ScaleChoice::search}, {"floor", ScaleChoice::floor}, {"ceil", ScaleChoice::ceil}},
-      "How blocks that are quantized find their scales");
+  add_choice(app, "--weight-scales", scales, choices_of<ScaleChoice>(),
+             "How blocks that are quantized find their scales");
 }
 
 void add_activations(CLI::App& app, const std::string& flag, Activations& activations,
                      const std::string& description) {
-  add_choice<Activations>(app, flag, activations,
-                          {{"bf16", Activations::bf16}, {"int8", Activations::int8}}, description);
+  add_choice(app, flag, activations, choices_of<Activations>(), description);
 }
 
 void add_device_options(CLI::App& app, EngineOptions& engine) {
@@ -248,12 +214,8 @@ void add_model_options(CLI::App& app, EngineOptions& engine) {
                  "stages on nodes another node")
       ->type_name("DEVICE");
   add_number(app, engine, actors::engine_number("threads"));
-  add_choice<NumberFormat>(app, "--dtype", engine.dtype,
-                           {{"auto", NumberFormat::automatic},
-                            {"f32", NumberFormat::f32},
-                            {"f16", NumberFormat::f16},
-                            {"bf16", NumberFormat::bf16}},
-                           "Format of the weights; auto: the checkpoint's");
+  add_choice(app, "--dtype", engine.dtype, choices_of<NumberFormat>(),
+             "Format of the weights; auto: the checkpoint's");
   add_weight_format(app, "--weights", engine.weights,
                     "Quantize the target's blocks while loading: mxfp8, mxfp8-e5m2, mxfp6, "
                     "mxfp6-e3m2, mxfp4 or mxint8");
@@ -288,30 +250,23 @@ void add_speculation_options(CLI::App& app, EngineOptions& engine, Request& requ
   add_activations(app, "--draft-activations", engine.draft_activations,
                   "The same as --activations of the draft, where it changes no answer");
   add_number(app, engine, actors::engine_number("max_num_seqs"));
-  add_choice<Prefill>(app, "--prefill", engine.prefill,
-                      {{"invariant", Prefill::invariant}, {"fast", Prefill::fast}},
-                      "How prompts are read; fast: by cuBLASLt, on cuda devices")
+  add_choice(app, "--prefill", engine.prefill, choices_of<Prefill>(),
+             "How prompts are read; fast: by cuBLASLt, on cuda devices")
       ->group(models_group);
   add_number(app, engine, actors::engine_number("prefill_chunk"))->group(models_group);
   const auto* mode = add_mode_option(app, engine);
   add_window_options(app, engine);
-  add_choice(app, "--verify", request.verify, verify_choices(),
+  add_choice(app, "--verify", request.verify, choices_of<VerifyRule>(),
              "How drafted tokens are judged; auto: coupled with a seed, else rejection");
   app.parse_complete_callback([&engine, mode] { settle_draft(engine, *mode); });
 }
 
 void add_batching_options(CLI::App& app, EngineOptions& engine) {
   app.option_defaults()->group("Batches");
-  add_choice<SchedulingPolicy>(app, "--scheduling-policy", engine.scheduling,
-                               {{"fcfs", SchedulingPolicy::fcfs},
-                                {"priority", SchedulingPolicy::priority},
-                                {"deadline", SchedulingPolicy::deadline}},
-                               "Who is taken up first; fcfs: as they came, clients in turn");
-  add_choice<Batching>(app, "--batching", engine.batching,
-                       {{"hybrid", Batching::hybrid},
-                        {"prefill-first", Batching::prefill_first},
-                        {"request", Batching::request}},
-                       "Rows of a step; hybrid: all streams, and prompts in what is left");
+  add_choice(app, "--scheduling-policy", engine.scheduling, choices_of<SchedulingPolicy>(),
+             "Who is taken up first; fcfs: as they came, clients in turn");
+  add_choice(app, "--batching", engine.batching, choices_of<Batching>(),
+             "Rows of a step; hybrid: all streams, and prompts in what is left");
   const auto& rows = actors::engine_number("row_budget");
   app.add_option_function<std::string>(
          std::string(rows.options),

@@ -35,10 +35,6 @@ void add_prompt_options(CLI::App& app, PromptSource& prompt, const std::string& 
 void add_trace_option(CLI::App& app, EngineOptions& engine);
 CLI::Option* add_json_option(CLI::App& app, bool& json);
 
-/// Returns the names of modes and rules.
-const Choices<SpeculationMode>& speculation_choices();
-const Choices<VerifyRule>& verify_choices();
-
 /// Adds --node-cert and its like.
 void add_node_certificates(CLI::App& app, NodeTls& tls);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/number_field.hpp"
+#include "paceline/names.hpp"
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
@@ -39,6 +40,15 @@ std::string not_acceptable(const std::string& value, const std::string& wanted);
 /// Names of values, in the user's spelling.
 template <class T>
 using Choices = std::vector<std::pair<std::string, T>>;
+
+/// Returns the choices that an enumeration has.
+template <class T>
+Choices<T> choices_of() {
+  Choices<T> choices;
+  for (const auto& [value, name] : value_names<T>)
+    choices.emplace_back(name, value);
+  return choices;
+}
 
 /// Returns the value with this name; none: it is not one of the choices.
 template <class T>

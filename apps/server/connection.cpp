@@ -37,18 +37,6 @@ std::string bytes_of_head(const http::response<http::empty_body>& head) {
   return std::move(out).str();
 }
 
-/// Returns what two servers in a row could read differently in a head that Beast accepts, or null.
-const char* ambiguity(const HttpReader::Parser::value_type& head) {
-  if (head.version() >= 11 && head.count(http::field::host) != 1)
-    return "a request must have one Host";
-  if (head.count(http::field::transfer_encoding) > 0 &&
-      (head.version() < 11 || head.count(http::field::content_length) > 0 ||
-       head.count(http::field::transfer_encoding) != 1 ||
-       !beast::iequals(head[http::field::transfer_encoding], "chunked")))
-    return "Transfer-Encoding must be chunked, once, and without Content-Length";
-  return nullptr;
-}
-
 ApiError unreadable(error_code why, bool late) {
   if (late)
     return {.status = 408,

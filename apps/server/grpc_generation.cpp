@@ -107,9 +107,12 @@ asio::awaitable<void> GrpcGeneration::run() {
   call_->on_gone([&] { (*admission)->cancel(); });
   const auto turn = co_await (*admission)->turn(model_, call_->caller().arrived);
   call_->on_gone(nullptr);
-  if (!turn)
-    co_return co_await call_->finish(refusal(service_, error_of(turn.error())));
-  const auto answered = co_await answer(**admission, turn->replica());
+  Result<void> answered;
+  if (turn)
+    answered = co_await answer(**admission, turn->replica());
+  else
+    answered = tl::unexpected(error_of(turn.error()));
+  (*admission)->leave();
   if (!answered)
     co_await call_->finish(refusal(service_, answered.error()));
 }
@@ -210,6 +213,7 @@ asio::awaitable<void> GrpcGeneration::stream(Admission& admission, Replica& repl
     if (auto* end = std::get_if<Finished>(&*event)) {
       note(*end);
       const auto status = end->error ? net::status_of(*end->error) : grpc::Status::OK;
+      admission.leave();
       co_await call_->finish(message_of(*event), status);
       break;
     }

@@ -142,4 +142,15 @@ std::optional<asio::mutable_buffer> HttpReader::room(std::size_t bytes) {
   }
 }
 
+const char* ambiguity(const HttpReader::Parser::value_type& head) {
+  if (head.version() >= 11 && head.count(http::field::host) != 1)
+    return "a request must have one Host";
+  if (head.count(http::field::transfer_encoding) > 0 &&
+      (head.version() < 11 || head.count(http::field::content_length) > 0 ||
+       head.count(http::field::transfer_encoding) != 1 ||
+       !boost::beast::iequals(head[http::field::transfer_encoding], "chunked")))
+    return "Transfer-Encoding must be chunked, once, and without Content-Length";
+  return nullptr;
+}
+
 } // namespace paceline::apps::serve

@@ -64,4 +64,7 @@ private:
   std::function<void(std::uint64_t, boost::beast::string_view, ErrorCode&)> on_chunk_;
 };
 
+/// Returns what two servers in a row could read differently in a head that Beast accepts, or null.
+const char* ambiguity(const HttpReader::Parser::value_type& head);
+
 } // namespace paceline::apps::serve

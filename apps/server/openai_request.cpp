@@ -186,9 +186,9 @@ void read_speculation(Fields& fields, Asked& asked) {
       inner.wrong(invalid_value(inner.path(name),
                                 inner.path(name) + " is not known: speculation has mode, window, "
                                                    "verify, draft and sources"));
-  read_choice(inner, "mode", request.speculation, speculation_choices());
+  read_choice(inner, "mode", request.speculation, choices_of<SpeculationMode>());
   std::optional<VerifyRule> rule;
-  read_choice(inner, "verify", rule, verify_choices());
+  read_choice(inner, "verify", rule, choices_of<VerifyRule>());
   take(request.verify, rule);
   request.drafter = inner.text("draft");
   take(asked.sources, inner.boolean("sources"));

@@ -72,25 +72,16 @@ void append(json::value& scores, json::value more) {
       scores.at(name).as_array().push_back(std::move(value));
 }
 
-const char* source_name(TokenSource source) {
-  switch (source) {
-  case TokenSource::target: return "target";
-  case TokenSource::draft: return "draft";
-  case TokenSource::lookahead: return "lookahead";
-  }
-  return "";
-}
-
 /// Adds who wrote each token: to the entries of a chat, or as a list of its own.
 void add_sources(json::object& scores, const std::vector<TokenSource>& sources) {
   if (json::value* content = scores.if_contains("content")) {
     for (std::size_t i = 0; i < std::min(content->as_array().size(), sources.size()); ++i)
-      content->as_array()[i].as_object()["source"] = source_name(sources[i]);
+      content->as_array()[i].as_object()["source"] = name_of(sources[i]);
     return;
   }
   json::array& list = scores["sources"].emplace_array();
   for (const TokenSource source : sources)
-    list.emplace_back(source_name(source));
+    list.emplace_back(name_of(source));
 }
 
 std::string data(const json::object& object) {

@@ -71,8 +71,8 @@ public:
   /// Cancels all answers that still run.
   void cancel_all();
 
-  /// A request that was let in, which counts with all of its answers while this object lives:
-  /// first until an engine is found, then until the last answer has ended.
+  /// A request that was let in, which counts with all of its answers until it leaves or this object
+  /// ends: first until an engine is found, then until the last answer has ended.
   class Admission {
   public:
     Admission(Service& service, base::Admission::Place place);
@@ -85,6 +85,9 @@ public:
     turn(std::string model, std::chrono::steady_clock::time_point arrived);
     /// Tells the request to end.
     void cancel();
+    /// Lets another request in, because all answers have ended: before the client hears of it,
+    /// since it may ask again at once.
+    void leave() { place_.leave(); }
     /// action: ends the answers; called at once where the request was cancelled before.
     void on_cancel(std::function<void()> action);
     /// Returns what is left of the time that the server allows for an answer, waiting included;

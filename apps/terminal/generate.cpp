@@ -195,9 +195,8 @@ void add_logprob_options(CLI::App& app, Request& request, CLI::Option* json) {
       ->check(within(likeliest.range))
       ->type_name("N")
       ->needs(json);
-  add_choice<LogprobsMode>(app, "--logprobs-mode", request.logprobs_mode,
-                           {{"raw", LogprobsMode::raw}, {"processed", LogprobsMode::processed}},
-                           "Of the model, or of what temperature and the like made of it");
+  add_choice(app, "--logprobs-mode", request.logprobs_mode, choices_of<LogprobsMode>(),
+             "Of the model, or of what temperature and the like made of it");
 }
 
 constexpr const char* footer = R"(Examples:

@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(router_warps* warp_lanes) sort_by_expert(Routi
   const int expert = int(blockIdx.x) * router_warps + warp_index();
   if (expert > routing.experts)
     return;
-  const int picks = routing.rows * routing.top_k;
+  const int picks = routing.picks();
   int before = 0;
   for (int pick = lane_index(); pick < picks; pick += warp_lanes)
     before += routing.chosen[pick] < expert;

@@ -44,15 +44,14 @@ struct ExpertRows {
   Routing routing;
   RoutedRows order;
 
-  bool by_slots() const { return routing.picks() < routing.experts; }
+  PACELINE_HOST_DEVICE bool by_slots() const { return routing.picks() < routing.experts; }
   int parts() const { return by_slots() ? routing.picks() : routing.experts; }
   /// Returns the part, which is empty if another block does the work. Routing must be known.
   __device__ Part part() const {
     const int z = int(blockIdx.z);
-    const bool slots = routing.rows * routing.top_k < routing.experts;
-    const int expert = slots ? routing.chosen[routing.picks_of[z]] : z;
+    const int expert = by_slots() ? routing.chosen[routing.picks_of[z]] : z;
     const int first = routing.first[expert];
-    return {expert, first, slots && first != z ? first : routing.first[expert + 1]};
+    return {expert, first, by_slots() && first != z ? first : routing.first[expert + 1]};
   }
   __device__ int source(int row) const {
     return order == RoutedRows::by_slot ? row : routing.picks_of[row] / routing.top_k;

@@ -16,8 +16,6 @@ from ._request import Request, constraint_of, set_fields
 from ._stream import Stream
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     import numpy
     from numpy.typing import NDArray
     from typing_extensions import Unpack
@@ -252,12 +250,7 @@ class Engine:
     def __enter__(self) -> Engine:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close(drain=0.0 if kind is not None else 5.0)
 
     def __repr__(self) -> str:

@@ -49,7 +49,7 @@ std::string wanted() {
   using Plain = typename Inner<Value>::type;
   std::string text = "give ";
   if constexpr (std::is_enum_v<Plain>) {
-    for (const auto& [value, name] : names<Plain>)
+    for (const auto& [value, name] : value_names<Plain>)
       text += (text.size() > 5 ? ", '" : "'") + std::string(name) + '\'';
   } else if constexpr (is_duration<Plain>) {
     text += "seconds (a number or a timedelta)";

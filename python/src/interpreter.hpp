@@ -44,7 +44,7 @@ private:
 void end_interpreter();
 bool interpreter_ends() noexcept;
 
-/// In a forked child: the parent's other threads are not there.
+/// Forgets the parent's other threads, which are not there in a forked child.
 void forget_threads() noexcept;
 
 } // namespace paceline::python

@@ -227,6 +227,9 @@ TEST_CASE(
       {"Mixtral", "hidden_size", 56},         {"Qwen 3 MoE", "moe_intermediate_size", 44},
       {"Qwen 3 MoE", "num_experts", 100'000}, {"Qwen 3 MoE", "mlp_only_layers", 2},
       {"Qwen 3 MoE", "n_shared_experts", 1},  {"OLMoE", "clip_qkv", 8.0}};
+  const auto wide = read("Qwen 3 MoE", {{"num_experts", 4096}, {"moe_intermediate_size", 1 << 18}});
+  REQUIRE(!wide); // whose rows no `int` counts
+  CHECK(wide.error().text().find("4096 experts of 262144 units are more") != std::string::npos);
   for (const auto& [name, key, value] : cases) {
     CAPTURE(std::string(name) + ": " + key);
     const auto refused = read(name, {{key, value}});

@@ -85,7 +85,7 @@ TEST_CASE("logits, log-probabilities and greedy tokens are the reference's, for 
       for (const json::value& row : expected.at("rows").as_array())
         worst = std::max(worst, test::error_of(logits[std::size_t(row.at("position").as_int64())],
                                                row.at("logits").as_array()));
-      // Where rows are rounded, a router may choose another expert of nearly the same score.
+      // A router may choose another expert of nearly the same score where rows are rounded.
       const bool mixture = entry.at("config").as_object().contains("num_experts_per_tok");
       CHECK(worst <= (!bf16 ? 1e-4 : mixture ? 4e-2 : 2e-2));
       worst_of[int(dtype)] = std::max(worst_of[int(dtype)], worst);

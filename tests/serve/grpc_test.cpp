@@ -213,6 +213,19 @@ TEST_CASE("errors have the engine's code and hint, and a status that all clients
   CHECK(crowded.error.value().code == ErrorCode::overloaded);
 }
 
+TEST_CASE("who is told of an answer's end by gRPC may ask again at once") {
+  Settings settings;
+  settings.max_open = 1;
+  LiveServer server(scripted("sim:10us"), settings);
+  const GrpcClient client(server.grpc_port());
+  Request bad = request_of(3);
+  bad.priority = 2'000'000;
+  for (int i = 0; i < 200; ++i) { // whichever thread is first
+    CHECK(client.generate(bad).status.error_code() == grpc::StatusCode::INVALID_ARGUMENT);
+    CHECK(client.generate(request_of(1)).status.ok());
+  }
+}
+
 TEST_CASE("requests by gRPC side by side, cancelled or not, end each by itself") {
   LiveServer server(scripted("sim:100us"));
   const GrpcClient client(server.grpc_port());

@@ -53,8 +53,9 @@ function figuresOf(spans) {
     ],
     [
       "Tokens a second",
-      rounds > 0 && spans.seconds() > 0 ? Math.round(grown("generated_tokens") / spans.seconds())
-                                        : "–",
+      rounds > 0 && spans.seconds() > 0
+        ? Math.round(grown("generated_tokens") / spans.seconds())
+        : "–",
       "Over the last seconds"
     ],
     [
@@ -104,10 +105,11 @@ class EngineView {
 
   take(engine) {
     this.spans.take(engine);
-    this.figures.replaceChildren(...figuresOf(this.spans
-    ).map(([name,
-            value,
-            what]) => el("div", { title: what }, el("dt", {}, name), el("dd", {}, String(value)))));
+    const figures = figuresOf(this.spans).map(
+      ([name, value, what]) =>
+        el("div", { title: what }, el("dt", {}, name), el("dd", {}, String(value)))
+    );
+    this.figures.replaceChildren(...figures);
     this.lost.textContent =
       engine.lost > 0 ? `${engine.lost} pieces of work were too many to be sent` : "";
   }
@@ -132,11 +134,10 @@ class EngineView {
     const perSecond = (width - labelWidth) / windowSeconds;
     const place = (time) => labelWidth + (time - (end - windowSeconds)) * perSecond;
     this.axis(brush, style, { width, height, end, windowSeconds, place });
-    names.forEach(
-      (name, row) => this.row(
-        brush, style, spans.rows.get(name), { row, place, width, end, begin: end - windowSeconds }
-      )
-    );
+    names.forEach((name, row) => {
+      const frame = { row, place, width, end, begin: end - windowSeconds };
+      this.row(brush, style, spans.rows.get(name), frame);
+    });
     brush.clearRect(0, 0, labelWidth - 4, height);
     brush.fillStyle = style.getPropertyValue("--soft");
     names.forEach((name, row) => brush.fillText(name, 10, row * rowHeight + 21));

@@ -27,8 +27,8 @@ class Page {
     ];
     this.current = conversations[0] ?? newConversation();
     part("open-settings").addEventListener("click", () => openSettings(() => this.chat.show()));
-    part("menu"
-    ).addEventListener("click", () => this.menu(!document.body.classList.contains("menu-open")));
+    const menuOpen = () => document.body.classList.contains("menu-open");
+    part("menu").addEventListener("click", () => this.menu(!menuOpen()));
     part("model").addEventListener("change", (event) => {
       settings.model = event.target.value;
       saveSettings();
@@ -45,14 +45,14 @@ class Page {
   // ---- views ----
 
   showView() {
-    const wanted = decodeURIComponent(location.hash.slice(1));
+    const wanted = location.hash.slice(1);
     const [name, make] =
       this.views.find(([view]) => view.toLowerCase() === wanted) ?? this.views[0];
-    part("views").replaceChildren(...this.views.map(
-      ([view]) => el(
-        "a", { href: `#${view.toLowerCase()}`, "aria-current": view === name ? "page" : null }, view
-      )
-    ));
+    const links = this.views.map(([view]) => {
+      const current = view === name ? "page" : null;
+      return el("a", { href: `#${view.toLowerCase()}`, "aria-current": current }, view);
+    });
+    part("views").replaceChildren(...links);
     part("views").hidden = this.views.length < 2;
     this.view?.leave?.();
     const element = make();
@@ -152,10 +152,8 @@ class Page {
   // Does what an error asks for: a key, or patience. again: repeats what failed.
   async failed(error, again = () => {}) {
     if (error.status === 401) {
-      if (!(await askForKey(
-            api.key.get() ? "The server does not know this key." : "This server wants a key."
-          )))
-        return this.link("away", "No key");
+      const why = api.key.get() ? "The server does not know this key." : "This server wants a key.";
+      if (!(await askForKey(why))) return this.link("away", "No key");
       await this.connect();
       if (part("link").classList.contains("ready")) again();
     } else if (error.status === 0 || error.status === 503) {

@@ -42,8 +42,10 @@ export function figures(stats) {
       "Tokens a second, from the first to the last"
     ]);
   if (stats.first)
-    list.push([`first after ${seconds(stats.first)}`, "Time to first token, as this browser saw it"]
-    );
+    list.push([
+      `first after ${seconds(stats.first)}`,
+      "Time to first token, as this browser saw it"
+    ]);
   const did = stats.speculation;
   if (did?.judged > 0) {
     list.push([
@@ -56,9 +58,10 @@ export function figures(stats) {
     ]);
   }
   if (did)
-    list.push(
-      [`mode ${did.mode}`, `The mode in use at the end; window ${did.window}, rule ${did.verify}`]
-    );
+    list.push([
+      `mode ${did.mode}`,
+      `The mode in use at the end; window ${did.window}, rule ${did.verify}`
+    ]);
   if (stats.seed !== undefined)
     list.push([
       `seed ${stats.seed}`,
@@ -136,8 +139,9 @@ export class MessageView {
   }
 
   figureNodes() {
-    return figures(this.message.stats ?? {}).map(([text,
-                                                   what]) => el("span", { title: what }, text));
+    return figures(this.message.stats ?? {}).map(([text, what]) =>
+      el("span", { title: what }, text)
+    );
   }
 
   finish() {

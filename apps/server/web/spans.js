@@ -12,8 +12,8 @@ function rowOf(lane, step) {
 
 export class Spans {
   constructor() {
-    this.rows =
-      new Map(); // Name of a row -> its spans, oldest first: { begin, end, step, lane, details }.
+    // Name of a row -> its spans, oldest first: { begin, end, step, lane, details }.
+    this.rows = new Map();
     this.ahead = Infinity; // Seconds that this browser's clock is ahead of the engine's.
     this.lost = 0;
     this.counts = null;
@@ -23,8 +23,8 @@ export class Spans {
   // engine: a part of an event of /v1/timeline. Times there are microseconds of the engine's clock.
   take(engine) {
     const here = performance.now() / 1000;
-    this.ahead =
-      Math.min(this.ahead, here - engine.now / 1e6); // The event that came fastest counts.
+    // The event that came fastest counts.
+    this.ahead = Math.min(this.ahead, here - engine.now / 1e6);
     this.lost = engine.lost;
     this.counts = engine.counts;
     this.history.push({ at: here, counts: engine.counts });
@@ -32,8 +32,8 @@ export class Spans {
     for (const [lane, step, begin, length, details] of engine.spans) {
       const name = rowOf(lane, step);
       if (!this.rows.has(name)) this.rows.set(name, []);
-      this.rows.get(name
-      ).push({ begin: begin / 1e6, end: (begin + length) / 1e6, step, lane, details });
+      const span = { begin: begin / 1e6, end: (begin + length) / 1e6, step, lane, details };
+      this.rows.get(name).push(span);
     }
     this.forget(engine.now / 1e6 - secondsMax);
   }

@@ -21,17 +21,17 @@ tl::unexpected<Error> refuse(std::string_view name, const std::string& given,
 }
 
 Result<void> set_speculation(const std::string& given, Request& request) {
-  const auto mode = meaning(speculation_choices(), given);
+  const auto mode = meaning(choices_of<SpeculationMode>(), given);
   if (!mode)
-    return refuse("/speculation", given, names(speculation_choices()));
+    return refuse("/speculation", given, names(choices_of<SpeculationMode>()));
   request.speculation = *mode;
   return {};
 }
 
 Result<void> set_verify(const std::string& given, Request& request) {
-  const auto rule = meaning(verify_choices(), given);
+  const auto rule = meaning(choices_of<VerifyRule>(), given);
   if (!rule)
-    return refuse("/verify", given, names(verify_choices()));
+    return refuse("/verify", given, names(choices_of<VerifyRule>()));
   request.verify = *rule;
   return {};
 }
