@@ -31,17 +31,18 @@ set(options -Wall -Wextra -Wpedantic -Wnon-virtual-dtor -Woverloaded-virtual -ff
   $<$<BOOL:${PACELINE_WERROR}>:-Werror>)
 target_compile_options(paceline_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${options}>")
 if(PACELINE_SANITIZE)
-  target_compile_options(paceline_options INTERFACE
+  set(PACELINE_SANITIZE_OPTIONS
     -fsanitize=${PACELINE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  # A null pointer ends a program anyhow. To ask at each use of one (and, in the same breath, whether
+  # it is aligned) is most of what sources full of templates take to compile.
+  if(PACELINE_SANITIZE MATCHES undefined)
+    list(APPEND PACELINE_SANITIZE_OPTIONS
+      -fno-sanitize=null,alignment,object-size,vptr,nonnull-attribute,returns-nonnull-attribute)
+  endif()
+  target_compile_options(paceline_options INTERFACE ${PACELINE_SANITIZE_OPTIONS})
   target_link_options(paceline_options INTERFACE -fsanitize=${PACELINE_SANITIZE})
   if(PACELINE_SANITIZE MATCHES thread) # Of Asio's fences.
     target_compile_options(paceline_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>)
-  endif()
-  # A null pointer ends a program anyhow. To ask at each use of one (and, in the same breath, whether
-  # it is aligned) is a third of what sources full of templates take to compile.
-  if(PACELINE_SANITIZE MATCHES undefined)
-    target_compile_options(paceline_options INTERFACE
-      -fno-sanitize=null,alignment,object-size,vptr,nonnull-attribute,returns-nonnull-attribute)
   endif()
 endif()
 if(PACELINE_FUZZ)

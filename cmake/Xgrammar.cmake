@@ -13,9 +13,7 @@ target_include_directories(xgrammar SYSTEM PRIVATE "${xgrammar}/3rdparty/picojso
 target_compile_definitions(xgrammar PUBLIC
   XGRAMMAR_ENABLE_CPPTRACE=0 XGRAMMAR_ENABLE_INTERNAL_CHECK=0 XGRAMMAR_LOG_CUSTOMIZE=1)
 target_compile_features(xgrammar PRIVATE cxx_std_17)
-target_compile_options(xgrammar PRIVATE -w $<$<CONFIG:Release>:-O2>)
-if(PACELINE_SANITIZE)
-  target_compile_options(xgrammar PRIVATE -fsanitize=${PACELINE_SANITIZE} -fno-omit-frame-pointer)
-endif()
+target_compile_options(xgrammar PRIVATE -w $<$<CONFIG:Release>:-O2>
+  ${PACELINE_SANITIZE_OPTIONS})
 set_target_properties(xgrammar PROPERTIES POSITION_INDEPENDENT_CODE ON UNITY_BUILD OFF CXX_STANDARD 17)
 target_link_libraries(xgrammar PUBLIC Threads::Threads)

@@ -19,8 +19,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr int vocabulary = ModelWorld::vocabulary;
-
 using ModelRef = std::shared_ptr<const models::Model>;
 
 struct DraftWorld : ModelWorld {
@@ -29,7 +27,8 @@ struct DraftWorld : ModelWorld {
   explicit DraftWorld(
       const std::string& device_name = "sim:10ms", const Wrap& wrap = [](ModelRef m) { return m; })
       : ModelWorld(device_name) {
-    const DraftStep::Parts drafting{wrap(model), device, pool, vocabulary, 4, 15, telemetry, 64};
+    const DraftStep::Parts drafting{wrap(model), device, pool,      ModelWorld::vocabulary,
+                                    4,           15,     telemetry, 64};
     draft = simulation.spawn<DraftModel>(
         DraftModelParts{
             device,
@@ -347,7 +346,7 @@ TEST_CASE("behind its window the draft writes windows for the likeliest rejectio
   CHECK(at.chain->drawn() == 10);
   int forks = 0;
   for (int position = 5; position <= 7; ++position)
-    for (TokenId token = 0; token < vocabulary; ++token) {
+    for (TokenId token = 0; token < ModelWorld::vocabulary; ++token) {
       const ChainRef fork = at.chain->fork(position, token);
       if (!fork)
         continue;
@@ -362,7 +361,7 @@ TEST_CASE("behind its window the draft writes windows for the likeliest rejectio
       context.push_back(token);
       CHECK(drawn_tokens(*fork) == continuation(world, context, *fork));
     }
-  CHECK(forks == 3 * (vocabulary - 2)); // with time, all others that are possible
+  CHECK(forks == 3 * (ModelWorld::vocabulary - 2)); // with time, all others that are possible
   CHECK(before > world.pool->ledger().free);
   Frontier next = at; // the verdict: what forks held comes back
   next.epoch = {1, 2};
@@ -405,7 +404,7 @@ TEST_CASE("where the draft was less sure of its token a fork is worth more") {
   sampling::Odds odds;
   odds.by_margin.fill(0.99);
   int compared = 0;
-  for (TokenId token = 0; token < vocabulary; ++token) {
+  for (TokenId token = 0; token < ModelWorld::vocabulary; ++token) {
     DraftWorld world;
     const ChainRef plain = begin(world, token, odds);
     const std::size_t classes[] = {sampling::margin_class(plain->guesses(3).margin),
@@ -452,7 +451,7 @@ TEST_CASE(
   world.simulation.run();
   int forks = 0; // of the fork: they begin when its own tokens are in the sequence's pages
   for (int position = 5; position <= 7; ++position)
-    for (TokenId token = 0; token < vocabulary; ++token)
+    for (TokenId token = 0; token < ModelWorld::vocabulary; ++token)
       if (const ChainRef second = fork->fork(position, token)) {
         ++forks;
         Tokens context{1, 2, 3, at.chain->token(3), guess};
@@ -477,7 +476,7 @@ TEST_CASE("forks take only pages that nobody has, and do without where there are
   CHECK(world.pool->ledger().free == 0);
   int forks = 0;
   for (int position = 3; position <= 5; ++position)
-    for (TokenId token = 0; token < vocabulary; ++token)
+    for (TokenId token = 0; token < ModelWorld::vocabulary; ++token)
       forks += at.chain->fork(position, token) != nullptr;
   CHECK(forks == 1); // of two pages
 }
@@ -494,5 +493,5 @@ TEST_CASE("no outcome is drafted twice, whatever order of guesses the odds have 
       const TokenId token = at.chain->guesses(position).tokens[std::size_t(rank)];
       CHECK(at.chain->fork(position, token) != nullptr); // with time, each of them
     }
-  CHECK(world.telemetry->drafted == 2 + std::uint64_t(2 * 3 * (vocabulary - 2)));
+  CHECK(world.telemetry->drafted == 2 + std::uint64_t(2 * 3 * (ModelWorld::vocabulary - 2)));
 }

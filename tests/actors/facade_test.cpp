@@ -19,8 +19,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-struct World {
-  World() {
+struct FacadeWorld {
+  FacadeWorld() {
     facade = simulation.spawn<Facade>(
         FacadeParts{models::make_scripted_tokenizer("scripted:vocabulary=32").value(),
                     std::make_shared<base::Telemetry>(), 0});
@@ -57,7 +57,7 @@ struct World {
 } // namespace
 
 TEST_CASE("a request is admitted, streams its tokens, ends once, and the scheduler hears of it") {
-  World world;
+  FacadeWorld world;
   const auto caller = world.submit(7);
   const auto admitted = world.scheduler.take<Admit>();
   CHECK(admitted.spec->id == 7);
@@ -73,7 +73,7 @@ TEST_CASE("a request is admitted, streams its tokens, ends once, and the schedul
 }
 
 TEST_CASE("a new scheduler gets every open request with all that was delivered, and no other") {
-  World world;
+  FacadeWorld world;
   const auto ended = world.submit(1);
   const auto open = world.submit(2);
   world.commit(news(1, 0, {3}, true));
@@ -91,7 +91,7 @@ TEST_CASE("a new scheduler gets every open request with all that was delivered, 
 }
 
 TEST_CASE("a deadline ends what is not finished by then, keeping what it has") {
-  World world;
+  FacadeWorld world;
   const auto late = world.submit(1, 50ms);
   const auto unhurried = world.submit(2);
   world.commit(news(1, 0, {3}));
@@ -104,7 +104,7 @@ TEST_CASE("a deadline ends what is not finished by then, keeping what it has") {
 }
 
 TEST_CASE("draining refuses new requests, answers with the last end, and has a limit") {
-  World world;
+  FacadeWorld world;
   const auto first = world.submit(1);
   const auto second = world.submit(2);
   bool drained = false;
@@ -123,7 +123,7 @@ TEST_CASE("draining refuses new requests, answers with the last end, and has a l
 }
 
 TEST_CASE("when the facade goes, every open request is answered") {
-  World world;
+  FacadeWorld world;
   const auto first = world.submit(1);
   const auto second = world.submit(2);
   world.simulation.run();

@@ -12,7 +12,7 @@ using namespace paceline::execution;
 using namespace paceline::scheduling;
 using namespace paceline::speculation;
 using namespace paceline::testing;
-using Fate = PassOutcome::Fate;
+using PassFate = PassOutcome::Fate;
 
 namespace {
 
@@ -196,9 +196,9 @@ TEST_CASE(
   const auto last = world.behind(*next, 2);
   REQUIRE(next->begin({world.branch(1)}, {world.branch(0)}));
   CHECK(ids(world.go_on(first, world.chain, 8)) == std::vector<std::uint64_t>{11, 12});
-  CHECK(next->fate() == Fate::goes_on);
+  CHECK(next->fate() == PassFate::goes_on);
   CHECK(next->came_true() == std::vector<std::size_t>{0});
-  CHECK(last->fate() == Fate::open);
+  CHECK(last->fate() == PassFate::open);
 }
 
 TEST_CASE("behind a fork those passes stay that have a part of it, and the others end") {
@@ -220,11 +220,11 @@ TEST_CASE("behind a fork those passes stay that have a part of it, and the other
   CHECK(ids(continuations) == std::vector<std::uint64_t>{12, 13});
   CHECK(continuations[1].length == 9);
   CHECK(continuations[1].own == 6);
-  CHECK(behind[0]->fate() == Fate::ends);
-  CHECK(behind[1]->fate() == Fate::goes_on);
+  CHECK(behind[0]->fate() == PassFate::ends);
+  CHECK(behind[1]->fate() == PassFate::goes_on);
   CHECK(behind[1]->came_true() == std::vector<std::size_t>{2});
-  CHECK(behind[2]->fate() == Fate::open);
-  CHECK(behind[3]->fate() == Fate::ends);
+  CHECK(behind[2]->fate() == PassFate::open);
+  CHECK(behind[3]->fate() == PassFate::ends);
   CHECK_FALSE(behind[3]->begin({world.branch(4)}, {}));
 }
 
@@ -232,7 +232,7 @@ TEST_CASE("a pass that comes when the one ahead was judged ends") {
   const InFlight world;
   PassOutcome first;
   CHECK(world.go_on(first, world.chain, 8).empty());
-  CHECK(world.behind(first, 1)->fate() == Fate::ends);
+  CHECK(world.behind(first, 1)->fate() == PassFate::ends);
 }
 
 TEST_CASE("a pass that has not begun goes on only with its whole window bound") {
@@ -243,7 +243,7 @@ TEST_CASE("a pass that has not begun goes on only with its whole window bound") 
     if (bound)
       draw(*world.chain, 22);
     CHECK(world.go_on(ahead, world.chain, 20).empty() == !bound);
-    CHECK(behind->fate() == (bound ? Fate::goes_on : Fate::ends));
+    CHECK(behind->fate() == (bound ? PassFate::goes_on : PassFate::ends));
   }
 }
 
@@ -302,10 +302,10 @@ TEST_CASE("a pre-enqueued batch runs for all of a batch that hit") {
 TEST_CASE("a pre-enqueued batch runs for nobody where one of a batch missed") {
   Abreast first(2);
   CHECK(first.go_on({{0, nullptr, 6}, {1, first.chains[1], 8}}).empty());
-  CHECK(first.behind->fate() == Fate::ends);
+  CHECK(first.behind->fate() == PassFate::ends);
   Abreast second(2);
   CHECK(second.go_on({{0, second.chains[0], 8}, {1, std::make_shared<Chain>(1), 7}}).empty());
-  CHECK(second.behind->fate() == Fate::ends);
+  CHECK(second.behind->fate() == PassFate::ends);
 }
 
 TEST_CASE("a pre-enqueued batch runs without those that are over") {
@@ -314,7 +314,7 @@ TEST_CASE("a pre-enqueued batch runs without those that are over") {
   CHECK(three.behind->came_true() == Numbers{0, 2});
   Abreast pair(2);
   CHECK(pair.go_on({}).empty());
-  CHECK(pair.behind->fate() == Fate::ends);
+  CHECK(pair.behind->fate() == PassFate::ends);
 }
 
 TEST_CASE("a pre-enqueued batch does not run where a next window is not bound as a whole") {

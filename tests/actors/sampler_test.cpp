@@ -35,8 +35,8 @@ struct Inbox final : DraftInbox {
   std::vector<Frontiers> posted;
 };
 
-struct World {
-  World() {
+struct SamplerWorld {
+  SamplerWorld() {
     SamplerParts parts;
     parts.vocabulary = 4;
     parts.telemetry = std::make_shared<base::Telemetry>();
@@ -72,7 +72,7 @@ struct World {
 } // namespace
 
 TEST_CASE("verification is enqueued behind the pass, and its verdicts go to the scheduler") {
-  World world;
+  SamplerWorld world;
   world.wire({});
   world.pass(7);
   REQUIRE(world.lane->steps.size() == 1);
@@ -87,7 +87,7 @@ TEST_CASE("verification is enqueued behind the pass, and its verdicts go to the 
 }
 
 TEST_CASE("the draft's inbox is borrowed once for each draft") {
-  World world;
+  SamplerWorld world;
   world.wire(world.draft.actor);
   world.draft.take<Borrow>();
   world.wire(world.draft.actor); // somebody else was restarted
@@ -98,7 +98,7 @@ TEST_CASE("the draft's inbox is borrowed once for each draft") {
 }
 
 TEST_CASE("the draft is told through the sampler while it has not lent its inbox") {
-  World world;
+  SamplerWorld world;
   Frontiers news;
   news.sequences.resize(3);
   world.simulation.tell(world.sampler, news); // of nobody yet
@@ -109,7 +109,7 @@ TEST_CASE("the draft is told through the sampler while it has not lent its inbox
 }
 
 TEST_CASE("a pre-enqueued pass is enqueued behind the verification before it") {
-  World world;
+  SamplerWorld world;
   world.wire({});
   world.pass(7);
   auto pre_enqueued = std::make_shared<ForwardPass>();
@@ -125,7 +125,7 @@ TEST_CASE("a pre-enqueued pass is enqueued behind the verification before it") {
 }
 
 TEST_CASE("a lane that takes no more work ends the sampler, so that it is started again") {
-  World world;
+  SamplerWorld world;
   world.wire({});
   world.lane->full = true;
   world.pass(1);

@@ -17,8 +17,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr int vocabulary = ModelWorld::vocabulary;
-
 struct TargetWorld : ModelWorld {
   TargetWorld() {
     target = simulation.spawn<TargetModel>(
@@ -69,7 +67,8 @@ TEST_CASE("the sampler gets the logits' handle at once, and the pass runs on the
     const auto& part = logits.pass->rows[std::size_t(index)];
     CHECK(part.logit_rows == 1);
     const float* row = rows.row(part.first_logit_row);
-    CHECK(TokenId(std::max_element(row, row + vocabulary) - row) == world.likeliest(tokens));
+    CHECK(TokenId(std::max_element(row, row + ModelWorld::vocabulary) - row) ==
+          world.likeliest(tokens));
   }
 }
 
@@ -121,7 +120,7 @@ struct PreEnqueuedPair {
     entry.round.chain->begin(3, 5, 10);
     entry.round.chain->bind(8);
     for (int position = 3; position < 8; ++position)
-      entry.round.chain->put(position, TokenId(position + 1) % vocabulary, nullptr);
+      entry.round.chain->put(position, TokenId(position + 1) % ModelWorld::vocabulary, nullptr);
     entry.round.window = 2;
     entry.round.whole = true;
     first.id = 1;
@@ -169,7 +168,7 @@ TEST_CASE("a pre-enqueued pass feeds what the log does not have yet, for who goe
     CHECK(rows.window == 2);
     CHECK(rows.logit_rows == 3);
     const float* row = pre_enqueued.pass->workspace->logits().row(rows.first_logit_row);
-    CHECK(TokenId(std::max_element(row, row + vocabulary) - row) ==
+    CHECK(TokenId(std::max_element(row, row + ModelWorld::vocabulary) - row) ==
           world.likeliest({1, 2, 3, 4, 5, 6}));
   }
 }

@@ -282,8 +282,9 @@ TEST_CASE("the library and the command line take an engine's numbers") {
 TEST_CASE("a chat's help lists the values that commands take") {
   for (const apps::ChatCommandName& command : apps::chat_commands()) {
     if (command.kind == apps::ChatCommand::Kind::speculation)
-      CHECK(command.argument == fmt::format("[{}]", apps::names(apps::speculation_choices())));
+      CHECK(command.argument ==
+            fmt::format("[{}]", apps::names(apps::choices_of<SpeculationMode>())));
     if (command.kind == apps::ChatCommand::Kind::verify)
-      CHECK(command.argument == fmt::format("[{}]", apps::names(apps::verify_choices())));
+      CHECK(command.argument == fmt::format("[{}]", apps::names(apps::choices_of<VerifyRule>())));
   }
 }

@@ -28,13 +28,6 @@ EngineOptions with_node(const RunningNode& node) {
   return options;
 }
 
-std::vector<std::vector<TokenId>> tokens_of(const std::vector<Answer>& answers) {
-  std::vector<std::vector<TokenId>> all;
-  for (const Answer& answer : answers)
-    all.push_back(answer.tokens);
-  return all;
-}
-
 std::vector<std::vector<TokenId>> all_without_draft(const std::vector<Request>& asked) {
   EngineOptions plain;
   plain.threads = 1;

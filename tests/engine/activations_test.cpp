@@ -10,12 +10,6 @@ using namespace paceline::testing;
 
 namespace {
 
-/// Greedy, and drawn by coupling.
-std::vector<Request> both_requests() {
-  return {repeatable("import os\nimport sys\n\ndef main():\n", 24),
-          repeatable("class Stack:\n    def push(", 24, 7)};
-}
-
 EngineOptions rounded(WeightFormat format) {
   EngineOptions options;
   options.weights = options.draft_weights = format;

@@ -1,4 +1,5 @@
 // Answers in a form, through all actors: every mode gives what plain constrained decoding gives.
+#include "actors/request_check.hpp"
 #include "tests/engine/world.hpp"
 
 #include <boost/json/parse.hpp>
@@ -13,9 +14,6 @@ using namespace paceline;
 using namespace paceline::testing;
 
 namespace {
-
-constexpr std::array all_modes{SpeculationMode::off, SpeculationMode::sync,
-                               SpeculationMode::overlap, SpeculationMode::automatic};
 
 EngineOptions demo(SpeculationMode mode, std::vector<std::string> drafters = {"auto"}) {
   EngineOptions options;
@@ -35,7 +33,7 @@ constexpr const char* person = R"({"type": "object",
                  "maximum": 120}, "tags": {"type": "array", "items": {"enum": ["a", "b"]},
                  "maxItems": 3}}, "required": ["name", "age", "tags"]})";
 
-Request request_of(Constraint form, float temperature, std::uint64_t seed) {
+Request person_request(Constraint form, float temperature, std::uint64_t seed) {
   Request request;
   request.prompt = "def person():\n    return ";
   request.max_tokens = 120;
@@ -71,8 +69,8 @@ TEST_CASE("an answer in a form is that of plain decoding in every mode, token fo
           CAPTURE(std::string(to_string(mode)));
           CAPTURE(drafters.front());
           EngineWorld world(demo(mode, drafters));
-          const auto recorder =
-              world.submit(request_of({Constraint::Kind::json_schema, person}, temperature, seed));
+          const auto recorder = world.submit(
+              person_request({Constraint::Kind::json_schema, person}, temperature, seed));
           REQUIRE(world.run_until_ended({recorder}));
           const Answer& answer = recorder->answer;
           CHECK(is_person(answer));
@@ -90,7 +88,7 @@ TEST_CASE("each kind of form holds its answers, and ends them") {
   using Kind = Constraint::Kind;
   EngineWorld world(demo(SpeculationMode::overlap));
   const auto text = [&world](Constraint form, std::uint64_t seed) {
-    const auto recorder = world.submit(request_of(std::move(form), 1, seed));
+    const auto recorder = world.submit(person_request(std::move(form), 1, seed));
     REQUIRE(world.run_until_ended({recorder}));
     CHECK(recorder->answer.end().reason == FinishReason::stop);
     return recorder->answer.text;
@@ -109,7 +107,7 @@ TEST_CASE("a form that is none, or that answers cannot be held to, is refused by
   using Kind = Constraint::Kind;
   EngineWorld world(demo(SpeculationMode::off));
   const auto refusal = [&world](Constraint form) {
-    Request request = request_of(std::move(form), 1, 1);
+    Request request = person_request(std::move(form), 1, 1);
     const auto checked = actors::check_request(request, world.opened(), 1);
     return checked ? std::string("taken") : checked.error().text();
   };
@@ -118,7 +116,7 @@ TEST_CASE("a form that is none, or that answers cannot be held to, is refused by
   CHECK(refusal({Kind::json_schema, R"({"type": "array", "uniqueItems": true})"})
             .find("'uniqueItems'") != std::string::npos);
   CHECK(refusal({Kind::json_schema, R"({"$ref": "#"})"}).find("no text") != std::string::npos);
-  Request request = request_of({Kind::json}, 1, 1);
+  Request request = person_request({Kind::json}, 1, 1);
   request.ignore_eos = true;
   CHECK(!actors::check_request(request, world.opened(), 1));
 }
@@ -148,7 +146,7 @@ TEST_CASE("a drafter goes on behind its own tokens, whether the form has them or
       return task.draw(weights);
     }
   };
-  const Request request = request_of({Constraint::Kind::regex, "[ab]{40}c"}, 1, 7);
+  const Request request = person_request({Constraint::Kind::regex, "[ab]{40}c"}, 1, 7);
   const auto text = [&request](EngineOptions options) {
     EngineWorld world(std::move(options));
     const auto recorder = world.submit(request);

@@ -12,6 +12,12 @@
 
 namespace paceline::testing {
 
+/// Greedy, and drawn by coupling.
+inline std::vector<Request> both_requests() {
+  return {repeatable("import os\nimport sys\n\ndef main():\n", 24),
+          repeatable("class Stack:\n    def push(", 24, 7)};
+}
+
 using Answers = std::vector<std::vector<TokenId>>;
 
 /// Of requests that decode as one batch. stats: what was judged and accepted is added.

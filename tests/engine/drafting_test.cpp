@@ -1,5 +1,6 @@
 // What a draft may be: slow, short-sighted, wrong, or the caller's own code.
 #include "tests/support/engine_fixture.hpp"
+#include "tests/support/requests.hpp"
 
 #include <doctest/doctest.h>
 
@@ -13,14 +14,6 @@ using namespace paceline;
 using namespace paceline::testing;
 
 namespace {
-
-Request request_of(int prompt_tokens, int max_tokens) {
-  Request request;
-  for (int i = 0; i < prompt_tokens; ++i)
-    request.prompt_tokens.push_back((i * i + 3 * i) % 32);
-  request.max_tokens = max_tokens;
-  return request;
-}
 
 std::vector<TokenId> plain_tokens(EngineOptions options, const Request& request) {
   options.speculation = SpeculationMode::off;

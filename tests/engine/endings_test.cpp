@@ -16,17 +16,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::array all_modes{SpeculationMode::off, SpeculationMode::sync,
-                               SpeculationMode::overlap, SpeculationMode::automatic};
-
-Request request_of(int prompt_tokens, std::optional<int> max_tokens, int salt = 0) {
-  Request request;
-  for (int i = 0; i < prompt_tokens; ++i)
-    request.prompt_tokens.push_back((i * i + 3 * i + salt) % 32);
-  request.max_tokens = max_tokens;
-  return request;
-}
-
 /// The same request in every mode; `check` gets plain decoding's answer and each other one.
 void compare_modes(const EngineOptions& options, const Request& request,
                    const std::function<void(const Answer&)>& check_plain,

@@ -58,13 +58,6 @@ std::vector<Request> mixed_requests() {
   return requests;
 }
 
-std::vector<std::vector<TokenId>> tokens_of(const std::vector<Answer>& answers) {
-  std::vector<std::vector<TokenId>> all;
-  for (const Answer& answer : answers)
-    all.push_back(answer.tokens);
-  return all;
-}
-
 /// One request at a time, without speculation.
 std::vector<std::vector<TokenId>> plainly(EngineOptions options,
                                           const std::vector<Request>& requests) {

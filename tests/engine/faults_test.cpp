@@ -12,7 +12,7 @@ namespace {
 
 constexpr int requests = 3;
 
-Request request_of(int index) {
+Request request_number(int index) {
   Request request;
   for (int i = 0; i < 10 + 9 * index; ++i)
     request.prompt_tokens.push_back((i * i + 3 * i + index) % 32);
@@ -42,7 +42,7 @@ std::vector<std::vector<TokenId>> undisturbed() {
   Engine engine = open_engine(options);
   std::vector<std::vector<TokenId>> all;
   for (int i = 0; i < requests; ++i)
-    all.push_back(ask(engine, request_of(i)).tokens);
+    all.push_back(ask(engine, request_number(i)).tokens);
   return all;
 }
 
@@ -73,7 +73,7 @@ TEST_CASE("whatever actor dies, whenever: every request ends once, with the same
     EngineWorld world(options_for(seed), seed);
     std::vector<std::shared_ptr<Recorder>> answers;
     for (int i = 0; i < requests; ++i)
-      answers.push_back(world.submit(request_of(i)));
+      answers.push_back(world.submit(request_number(i)));
     for (std::uint64_t n = 0; n < 1 + seed % 3; ++n) {
       for (auto steps = random() % 400; steps > 0; --steps)
         world.step();

@@ -118,7 +118,7 @@ EngineOptions options_for(const std::string& gguf) {
   return options;
 }
 
-std::vector<Request> both_requests() {
+std::vector<Request> short_requests() {
   return {repeatable("import os", 20), repeatable("class Stack:", 20, 7)};
 }
 
@@ -130,7 +130,7 @@ TEST_CASE("with a GGUF's blocks: the same tokens in every mode, chunk, page, bat
   EngineOptions options = options_for(gguf);
   options.threads = 1;
   options.max_num_seqs = 1;
-  const auto expected = plain_answers_of(options, both_requests());
+  const auto expected = plain_answers_of(options, short_requests());
   SpeculationStats stats;
   for (const SpeculationMode mode : {SpeculationMode::sync, SpeculationMode::overlap}) {
     options = options_for(gguf);
@@ -138,7 +138,7 @@ TEST_CASE("with a GGUF's blocks: the same tokens in every mode, chunk, page, bat
     options.window = mode == SpeculationMode::sync ? 6 : 3;
     options.prefill_chunk = mode == SpeculationMode::sync ? 5 : 512;
     options.page_tokens = mode == SpeculationMode::sync ? 2 : 16;
-    CHECK(answers_of(options, both_requests(), &stats) == expected);
+    CHECK(answers_of(options, short_requests(), &stats) == expected);
   }
   CHECK(stats.accepted > 0); // Speculation was at work.
 }

@@ -31,7 +31,7 @@ const char* const prompt = "import os\nimport sys\n\nclass Stack:\n    def __ini
                            "        self.items = []\n\n    def push(self, item):\n";
 
 /// Greedy, and drawn by coupling.
-std::vector<Request> both_requests() {
+std::vector<Request> head_requests() {
   return {repeatable(prompt, 24), repeatable("class Queue:\n    def ", 24, 7)};
 }
 
@@ -54,21 +54,21 @@ std::vector<int> accepted_by_round(const Answer& answer, std::vector<std::size_t
 } // namespace
 
 TEST_CASE("a head on the target changes no token, whatever the mode and the device") {
-  const auto expected = plain_answers_of({}, both_requests());
+  const auto expected = plain_answers_of({}, head_requests());
   for (const SpeculationMode mode :
        {SpeculationMode::sync, SpeculationMode::overlap, SpeculationMode::automatic}) {
     EngineOptions options = with_head();
     options.speculation = mode;
-    CHECK(answers_of(options, both_requests()) == expected);
+    CHECK(answers_of(options, head_requests()) == expected);
   }
   EngineOptions options = with_head();
   options.draft_device = "cpu:0";
   options.weights = WeightFormat::mxfp8;
-  CHECK(answers_of(options, both_requests()) == plain_answers_of(options, both_requests()));
+  CHECK(answers_of(options, head_requests()) == plain_answers_of(options, head_requests()));
   options = simulated_head(); // whose figures no other work on this machine changes
   options.speculation = SpeculationMode::overlap;
   SpeculationStats stats;
-  CHECK(answers_of(options, both_requests(), &stats) == expected);
+  CHECK(answers_of(options, head_requests(), &stats) == expected);
   MESSAGE("acceptance ", stats.acceptance_rate());
   CHECK(stats.acceptance_rate() > 0.2);
 }
@@ -112,7 +112,7 @@ TEST_CASE("what the prefix cache holds of a prompt serves a head, too") {
 }
 
 TEST_CASE("killed again and again, a head and its target lose no token, and a head is disabled") {
-  check_survives_kills(simulated_head(), both_requests(), true, 10);
+  check_survives_kills(simulated_head(), head_requests(), true, 10);
 }
 
 TEST_CASE("an engine says what its head is") {

@@ -13,7 +13,7 @@ using namespace paceline::testing;
 namespace {
 
 /// Source texts of different length; half are greedy, half sampled.
-std::vector<Request> requests() {
+std::vector<Request> live_requests() {
   std::vector<Request> all;
   for (const char* prompt :
        {"def", "class Stack:\n    def __init__(self):\n        self.items = []\n\n    def push(",
@@ -24,13 +24,6 @@ std::vector<Request> requests() {
     all.push_back(repeatable(prompt, 24,
                              greedy ? std::nullopt : std::optional<std::uint64_t>(5 + all.size())));
   }
-  return all;
-}
-
-std::vector<std::vector<TokenId>> tokens_of(const std::vector<Answer>& answers) {
-  std::vector<std::vector<TokenId>> all;
-  for (const Answer& answer : answers)
-    all.push_back(answer.tokens);
   return all;
 }
 
@@ -48,7 +41,7 @@ TEST_CASE("on real threads: the same tokens in every mode, window, batch, chunk,
   std::vector<std::vector<TokenId>> expected;
   {
     Engine engine = open_engine(plain);
-    for (const Request& request : requests())
+    for (const Request& request : live_requests())
       expected.push_back(ask(engine, request).tokens);
   }
   std::uint64_t accepted = 0;
@@ -63,7 +56,7 @@ TEST_CASE("on real threads: the same tokens in every mode, window, batch, chunk,
     options.max_num_seqs = 1 + window % 4;
     CAPTURE(window);
     Engine engine = open_engine(options);
-    const std::vector<Answer> answers = ask_all(engine, requests());
+    const std::vector<Answer> answers = ask_all(engine, live_requests());
     CHECK(tokens_of(answers) == expected);
     for (const Answer& answer : answers)
       accepted += answer.end().speculation.accepted;
@@ -77,7 +70,7 @@ TEST_CASE("on real threads: an engine that has nothing to do soon says that no p
   options.speculation = SpeculationMode::overlap;
   Engine engine = open_engine(options);
   for (int round = 0; round < 20; ++round) {
-    Request request = requests()[1];
+    Request request = live_requests()[1];
     request.max_tokens = 500;
     Stream stream = submit(engine, request);
     while (auto event = stream.next())

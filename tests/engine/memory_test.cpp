@@ -8,14 +8,6 @@ using namespace paceline::testing;
 
 namespace {
 
-Request request_of(int prompt_tokens, int max_tokens, int salt = 0) {
-  Request request;
-  for (int i = 0; i < prompt_tokens; ++i)
-    request.prompt_tokens.push_back((i * i + 3 * i + salt) % 32);
-  request.max_tokens = max_tokens;
-  return request;
-}
-
 void check_idle(const Metrics& m) {
   CHECK(m.running == 0);
   CHECK(m.waiting == 0);
@@ -63,7 +55,7 @@ EngineOptions with_room_for(int tokens, int context, int page_tokens = 4) {
   return options;
 }
 
-std::vector<Answer> plainly(EngineOptions options, const std::vector<Request>& requests) {
+std::vector<Answer> with_room(EngineOptions options, const std::vector<Request>& requests) {
   options.speculation = SpeculationMode::off;
   options.kv_memory_bytes = std::size_t(1) << 20;
   Engine engine = open_engine(options);
@@ -80,7 +72,7 @@ TEST_CASE("sequences that do not fit together take turns, and say the same") {
   for (int i = 0; i < 5; ++i)
     requests.push_back(request_of(10 + 13 * i, 90, i));
   const EngineOptions options = with_room_for(200, 192);
-  const std::vector<Answer> expected = plainly(options, requests);
+  const std::vector<Answer> expected = with_room(options, requests);
   std::uint64_t preemptions = 0;
   for (std::uint64_t seed = 0; seed < 40; ++seed)
     for (const SpeculationMode mode :
@@ -117,7 +109,7 @@ TEST_CASE("with a tenth of the memory that all need together every one is served
   }
   EngineOptions options = with_room_for(tokens / 10, 128);
   options.max_num_seqs = 30;
-  const std::vector<Answer> expected = plainly(options, requests);
+  const std::vector<Answer> expected = with_room(options, requests);
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     CAPTURE(seed);
     EngineWorld world(options, seed);

@@ -31,7 +31,7 @@ const char* const function = "def total_length(items):\n    total = 0\n    for i
                              "        total += len(item)\n    return total\n\n\n";
 
 /// Greedy, of a text that repeats itself, and drawn by coupling.
-std::vector<Request> both_requests() {
+std::vector<Request> mixed_requests() {
   return {repeatable(std::string(function) + function + "def total_length(", 32),
           repeatable("class Queue:\n    def ", 24, 7)};
 }
@@ -49,21 +49,21 @@ const DrafterCounts& counts_of(const std::vector<DrafterCounts>& drafters,
 
 TEST_CASE(
     "a look-up beside a model changes no token, whatever the mode, the model and the device") {
-  const Answers expected = plain_answers_of({}, both_requests());
+  const Answers expected = plain_answers_of({}, mixed_requests());
   for (const char* model : {"demo", "self:mxfp8", "eagle3:demo"})
     for (const SpeculationMode mode :
          {SpeculationMode::sync, SpeculationMode::overlap, SpeculationMode::automatic}) {
       CAPTURE(std::string(model));
       EngineOptions options = mixed(model);
       options.speculation = mode;
-      CHECK(answers_of(options, both_requests()) == expected);
+      CHECK(answers_of(options, mixed_requests()) == expected);
     }
   for (const char* model : {"demo", "self:mxfp8", "eagle3:demo"}) {
     CAPTURE(std::string(model));
     EngineOptions options = simulated_mixed(model);
     options.speculation = SpeculationMode::overlap;
     SpeculationStats stats;
-    CHECK(answers_of(options, both_requests(), &stats) == expected);
+    CHECK(answers_of(options, mixed_requests(), &stats) == expected);
     CHECK(stats.accepted > 10);
   }
 }
@@ -73,7 +73,7 @@ TEST_CASE("of a look-up and a model both draft, and each has its figures") {
   options.speculation = SpeculationMode::sync;
   Engine engine = open_engine(options);
   CHECK(engine.drafters() == std::vector<std::string>{"suffix", "model"});
-  const auto answers = ask_all(engine, both_requests());
+  const auto answers = ask_all(engine, mixed_requests());
   const SpeculationStats& copied = answers[0].end().speculation;
   CHECK(counts_of(copied.drafters, "suffix").accepted > 4);
   const SpeculationStats& drawn = answers[1].end().speculation;
@@ -91,17 +91,17 @@ TEST_CASE("of a look-up and a model both draft, and each has its figures") {
 
 TEST_CASE("a request may say who drafts") {
   Engine engine = open_engine(simulated_mixed());
-  const Answers expected = plain_answers_of({}, both_requests());
+  const Answers expected = plain_answers_of({}, mixed_requests());
   for (const char* choice : {"suffix", "model", "none"}) {
     CAPTURE(std::string(choice));
-    Request request = both_requests()[0];
+    Request request = mixed_requests()[0];
     request.drafter = choice;
     const Answer answer = ask(engine, request);
     CHECK(answer.tokens == expected[0]);
     for (const DrafterCounts& of : answer.end().speculation.drafters)
       CHECK((of.judged > 0) == (of.name == choice));
   }
-  Request request = both_requests()[0];
+  Request request = mixed_requests()[0];
   request.drafter = "demo";
   const auto refused = engine.submit(request);
   REQUIRE_FALSE(refused);
@@ -111,8 +111,8 @@ TEST_CASE("a request may say who drafts") {
 }
 
 TEST_CASE("killed again and again, a look-up and a model lose no token, and are disabled") {
-  check_survives_kills(simulated_mixed(), both_requests(), false, 20);
-  check_survives_kills(simulated_mixed("eagle3:demo"), both_requests(), true, 10);
+  check_survives_kills(simulated_mixed(), mixed_requests(), false, 20);
+  check_survives_kills(simulated_mixed("eagle3:demo"), mixed_requests(), true, 10);
 }
 
 TEST_CASE("drafts that cannot draft beside each other are refused, and what to do is said") {

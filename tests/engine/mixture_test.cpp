@@ -77,7 +77,7 @@ EngineOptions options_for(const TemporaryFolder& folder) {
   return options;
 }
 
-std::vector<Request> both_requests() {
+std::vector<Request> mixture_requests() {
   return {repeatable("import os\nimport sys\n", 24), repeatable("class Stack:\n", 24, 7)};
 }
 
@@ -89,7 +89,7 @@ TEST_CASE("with a mixture: the same tokens in every mode, chunk, page, batch and
   EngineOptions options = options_for(folder);
   options.threads = 1;
   options.max_num_seqs = 1;
-  const auto expected = plain_answers_of(options, both_requests());
+  const auto expected = plain_answers_of(options, mixture_requests());
   for (const char* draft : {"demo", "self:mxfp4"})
     for (const SpeculationMode mode :
          {SpeculationMode::sync, SpeculationMode::overlap, SpeculationMode::automatic}) {
@@ -103,7 +103,7 @@ TEST_CASE("with a mixture: the same tokens in every mode, chunk, page, batch and
         options.prefill_chunk = 5;
         options.page_tokens = 2;
       }
-      CHECK(answers_of(options, both_requests(), &stats) == expected);
+      CHECK(answers_of(options, mixture_requests(), &stats) == expected);
       CHECK(stats.accepted > 0);
     }
 }
@@ -112,13 +112,13 @@ TEST_CASE("a mixture in stages has the tokens of the whole, and in shards tokens
   const TemporaryFolder folder;
   write_mixture(folder);
   EngineOptions options = options_for(folder);
-  const auto expected = plain_answers_of(options, both_requests());
+  const auto expected = plain_answers_of(options, mixture_requests());
   options.drafters = {"demo"};
   options.devices = {"cpu:0", "cpu:1"};
-  CHECK(answers_of(options, both_requests()) == expected);
+  CHECK(answers_of(options, mixture_requests()) == expected);
   options.tensor_parallel_size = 2;
-  const auto divided = plain_answers_of(options, both_requests());
-  CHECK(answers_of(options, both_requests()) == divided);
+  const auto divided = plain_answers_of(options, mixture_requests());
+  CHECK(answers_of(options, mixture_requests()) == divided);
 }
 
 TEST_CASE("a mixture is quantized while it is loaded, its router apart") {
@@ -133,5 +133,5 @@ TEST_CASE("a mixture is quantized while it is loaded, its router apart") {
   CHECK(blocks.weights == "mxfp4");
   CHECK(blocks.parameters == plain.parameters);
   CHECK(blocks.weight_bytes < plain.weight_bytes * 0.35);
-  CHECK(answers_of(options, both_requests()) == plain_answers_of(options, both_requests()));
+  CHECK(answers_of(options, mixture_requests()) == plain_answers_of(options, mixture_requests()));
 }

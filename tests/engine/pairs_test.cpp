@@ -73,7 +73,7 @@ EngineOptions options_of(const TinyModel& target, const TinyModel& draft) {
   return options;
 }
 
-Request request_of(int prompt, int tokens, bool greedy) {
+Request request_to_pair(int prompt, int tokens, bool greedy) {
   Request request;
   for (int i = 0; i < prompt; ++i)
     request.prompt_tokens.push_back(TokenId((i * 37 + i * i) % vocabulary));
@@ -88,7 +88,8 @@ Request request_of(int prompt, int tokens, bool greedy) {
 std::vector<Answer> answers_of(EngineOptions options, SpeculationMode mode, int tokens) {
   options.speculation = mode;
   Engine engine = open_engine(options);
-  return {ask(engine, request_of(9, tokens, true)), ask(engine, request_of(20, tokens, false))};
+  return {ask(engine, request_to_pair(9, tokens, true)),
+          ask(engine, request_to_pair(20, tokens, false))};
 }
 
 void check_same(const EngineOptions& options, int tokens) {
@@ -143,11 +144,12 @@ TEST_CASE("a draft that reads less far than its target is left out beyond") {
   }
   Engine engine = open_engine(options_of(target, draft));
   CHECK(engine.draft_model()->max_model_len == 48);
-  const Answer late = ask(engine, request_of(60, 8, true)); // a prompt that it cannot read at all
+  const Answer late =
+      ask(engine, request_to_pair(60, 8, true)); // a prompt that it cannot read at all
   CHECK(late.tokens.size() == 8);
   CHECK(late.end().speculation.drafted == 0);
   CHECK(late.end().speculation.draft_context_exceeded == 48);
-  CHECK(ask(engine, request_of(9, 30, true)).end().speculation.draft_context_exceeded == 0);
+  CHECK(ask(engine, request_to_pair(9, 30, true)).end().speculation.draft_context_exceeded == 0);
 }
 
 TEST_CASE("a draft with another tokenizer makes a pair, and says what both have") {
@@ -167,7 +169,7 @@ TEST_CASE("a draft with another tokenizer reads a long prompt as any does") {
   EngineOptions options = options_of(target, draft);
   options.speculation = SpeculationMode::sync;
   Engine engine = open_engine(options);
-  Request request = request_of(9, 12, true);
+  Request request = request_to_pair(9, 12, true);
   request.prompt_tokens.assign(50, 94); // "ab", which takes two of the draft's
   const Answer answer = ask(engine, request);
   CHECK(answer.end().speculation.judged > 0);
@@ -215,8 +217,9 @@ TEST_CASE("pages behind the target's window come back, and serve others") {
   EngineOptions options = options_of(target, draft);
   options.prefill_chunk = 16;
   options.max_num_seqs = 3;
-  const std::vector<Request> requests{request_of(12, 600, true), request_of(590, 40, false),
-                                      request_of(40, 560, false)};
+  const std::vector<Request> requests{request_to_pair(12, 600, true),
+                                      request_to_pair(590, 40, false),
+                                      request_to_pair(40, 560, false)};
   for (const SpeculationMode mode : {SpeculationMode::off, SpeculationMode::overlap}) {
     CAPTURE(std::string(to_string(mode)));
     options.speculation = mode;
@@ -240,8 +243,8 @@ TEST_CASE("a prompt longer than the window is kept for others before its pages g
   options.prefill_chunk = 16;
   options.kv_memory_bytes = std::size_t(1) << 28;
   Engine engine = open_engine(options);
-  const Answer first = ask(engine, request_of(590, 20, false));
-  const Answer again = ask(engine, request_of(590, 20, false));
+  const Answer first = ask(engine, request_to_pair(590, 20, false));
+  const Answer again = ask(engine, request_to_pair(590, 20, false));
   CHECK(again.tokens == first.tokens);
   CHECK(first.end().usage.cached_tokens == 0);
   CHECK(again.end().usage.cached_tokens == 588);

@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 namespace {
 
 /// A chain ahead of the target, which agrees with it.
-EngineOptions eager(double acceptance = 1) {
+EngineOptions eager_options(double acceptance = 1) {
   EngineOptions options = simulated({.acceptance = acceptance});
   options.speculation = SpeculationMode::overlap;
   options.lookahead = Lookahead::chain;
@@ -21,11 +21,8 @@ EngineOptions eager(double acceptance = 1) {
   return options;
 }
 
-Request request_of(int max_tokens, int salt = 0) {
-  Request request;
-  for (int i = 0; i < 6; ++i)
-    request.prompt_tokens.push_back((i * i + 3 * i + salt) % 32);
-  request.max_tokens = max_tokens;
+Request endless_request(int max_tokens, int salt = 0) {
+  Request request = request_of(6, max_tokens, salt);
   request.ignore_eos = true;
   return request;
 }
@@ -102,9 +99,9 @@ EngineOptions plain(EngineOptions options) {
 } // namespace
 
 TEST_CASE("after a full hit no message stands between two steps of the target") {
-  const Request request = request_of(200);
-  const Run quick = run(eager(), request);
-  const Run slow = run(eager(), request, 1ms);
+  const Request request = endless_request(200);
+  const Run quick = run(eager_options(), request);
+  const Run slow = run(eager_options(), request, 1ms);
   CHECK(slow.answer.tokens == quick.answer.tokens);
   const auto rounds = slow.metrics.rounds;
   CHECK(rounds <= 45); // five tokens each
@@ -115,8 +112,8 @@ TEST_CASE("after a full hit no message stands between two steps of the target") 
   const auto waited = slow.time - quick.time;
   CHECK(waited <= (rounds - slow.metrics.pre_enqueued_steps) * 3ms + 5ms);
   // The same where nothing can be pre-enqueued, for a plain step has no lookahead.
-  const Run off = run(plain(eager()), request);
-  const Run slow_off = run(plain(eager()), request, 1ms);
+  const Run off = run(plain(eager_options()), request);
+  const Run slow_off = run(plain(eager_options()), request, 1ms);
   CHECK(slow_off.metrics.pre_enqueued_steps == 0);
   CHECK(slow_off.time - off.time >= 199 * 3ms);
 }
@@ -131,12 +128,12 @@ TEST_CASE("pre-enqueued steps say what plain decoding says, for every window, en
           CAPTURE(sequences);
           CAPTURE(acceptance);
           CAPTURE(max_tokens);
-          EngineOptions options = eager(acceptance);
+          EngineOptions options = eager_options(acceptance);
           options.window = window;
           std::vector<Request> requests;
           for (int i = 0; i < sequences; ++i)
-            requests.push_back(max_tokens % 2 ? request_of(max_tokens, i)
-                                              : with_penalties(request_of(max_tokens, i), 5));
+            requests.push_back(max_tokens % 2 ? endless_request(max_tokens, i)
+                                              : with_penalties(endless_request(max_tokens, i), 5));
           EngineWorld world(options, std::uint64_t(max_tokens));
           const Hops hops(world, max_tokens % 3 ? Hops::Kind::hold_up : Hops::Kind::later,
                           [](std::string_view, std::uint64_t id) { return id % 3 * 1ms; });
@@ -157,13 +154,13 @@ TEST_CASE("pre-enqueued steps say what plain decoding says, for every window, en
 }
 
 TEST_CASE("what ends while a pre-enqueued step runs ends where plain decoding does") {
-  const Run whole = run(plain(eager()), request_of(80));
+  const Run whole = run(plain(eager_options()), endless_request(80));
   std::uint64_t pre_enqueued = 0;
   for (std::size_t last = 20; last < 60; ++last) {
     CAPTURE(last);
     // The end of a text is known on the lane, a stop string to the facade alone.
-    EngineOptions options = eager();
-    Request request = request_of(80);
+    EngineOptions options = eager_options();
+    Request request = endless_request(80);
     request.stop = {whole.answer.text.substr(0, whole.answer.text.size() / 80 * last)};
     Run stopped = run(options, request, 1ms);
     CHECK(stopped.answer.tokens == run(plain(options), request).answer.tokens);
@@ -171,7 +168,7 @@ TEST_CASE("what ends while a pre-enqueued step runs ends where plain decoding do
     CHECK(stopped.metrics.kv_pages_used == 0);
     pre_enqueued += stopped.metrics.pre_enqueued_steps;
 
-    request = request_of(80);
+    request = endless_request(80);
     request.ignore_eos = false;
     std::vector<TokenId> expected;
     for (const SpeculationMode mode : {SpeculationMode::off, SpeculationMode::overlap}) {
@@ -192,16 +189,16 @@ TEST_CASE("what ends while a pre-enqueued step runs ends where plain decoding do
 }
 
 TEST_CASE("a cancel while a pre-enqueued step runs wastes a row, and hurts nobody") {
-  const Run other = run(plain(eager()), request_of(60, 1));
-  const Run cancelled = run(plain(eager()), request_of(60, 0));
+  const Run other = run(plain(eager_options()), endless_request(60, 1));
+  const Run cancelled = run(plain(eager_options()), endless_request(60, 0));
   std::uint64_t pre_enqueued = 0;
   for (std::size_t moment = 60; moment < 400; moment += 3) {
     CAPTURE(moment);
-    EngineWorld world(eager(), moment);
+    EngineWorld world(eager_options(), moment);
     const Hops hops(world, Hops::Kind::hold_up,
                     [](std::string_view, std::uint64_t) { return 2ms; });
-    const auto first = world.submit(request_of(60, 0));
-    const auto second = world.submit(request_of(60, 1));
+    const auto first = world.submit(endless_request(60, 0));
+    const auto second = world.submit(endless_request(60, 1));
     for (std::size_t i = 0; i < moment; ++i)
       world.step();
     world.cancel(1);
@@ -219,15 +216,15 @@ TEST_CASE("a cancel while a pre-enqueued step runs wastes a row, and hurts nobod
 }
 
 TEST_CASE("verdicts that overtake those of the step before wait for them") {
-  const Request request = with_penalties(request_of(150), 3);
-  EngineWorld world(eager(), 0, exact_order);
+  const Request request = with_penalties(endless_request(150), 3);
+  EngineWorld world(eager_options(), 0, exact_order);
   const Hops hops(world, Hops::Kind::later,
                   [](std::string_view receiver, std::uint64_t batch) -> base::Duration {
                     return receiver == "scheduler" && batch % 5 == 0 ? 25ms : 0ms;
                   });
   const auto recorder = world.submit(request);
   REQUIRE(world.run_until_ended({recorder}));
-  CHECK(recorder->answer.tokens == run(plain(eager()), request).answer.tokens);
+  CHECK(recorder->answer.tokens == run(plain(eager_options()), request).answer.tokens);
   const Metrics metrics = world.metrics();
   CHECK(metrics.pre_enqueued_steps > 5);
   CHECK(metrics.recomputations == 0);
@@ -235,12 +232,12 @@ TEST_CASE("verdicts that overtake those of the step before wait for them") {
 }
 
 TEST_CASE("whoever comes meanwhile is in the next step but one at the latest") {
-  EngineWorld world(eager(), 0, exact_order);
-  const auto running = world.submit(request_of(200));
+  EngineWorld world(eager_options(), 0, exact_order);
+  const auto running = world.submit(endless_request(200));
   REQUIRE(world.run_until([&] { return running->answer.tokens.size() > 50; }));
   REQUIRE(world.metrics().pre_enqueued_steps > 5);
   const auto begin = world.now();
-  const auto newcomer = world.submit(request_of(10, 1));
+  const auto newcomer = world.submit(endless_request(10, 1));
   REQUIRE(world.run_until([&] { return !newcomer->answer.tokens.empty(); }));
   CHECK(world.now() - begin <= 3 * 12ms); // what runs, what was pre-enqueued behind it, and its own
   CHECK(world.run_until_ended({running, newcomer}));

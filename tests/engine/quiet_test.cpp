@@ -8,21 +8,6 @@ using namespace paceline;
 using namespace paceline::testing;
 using namespace std::chrono_literals;
 
-namespace {
-
-Request request_of(int prompt_tokens, int max_tokens, int salt = 0) {
-  Request request;
-  for (int i = 0; i < prompt_tokens; ++i)
-    request.prompt_tokens.push_back((i * i + 3 * i + salt) % 32);
-  request.max_tokens = max_tokens;
-  return request;
-}
-
-constexpr std::array all_modes{SpeculationMode::off, SpeculationMode::sync,
-                               SpeculationMode::overlap, SpeculationMode::automatic};
-
-} // namespace
-
 TEST_CASE("an engine that was never asked is silent") {
   EngineWorld world(simulated());
   world.handles();

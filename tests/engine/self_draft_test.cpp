@@ -28,12 +28,6 @@ EngineOptions simulated_self(const std::string& format) {
   return options;
 }
 
-/// Greedy, and drawn by coupling.
-std::vector<Request> both_requests() {
-  return {repeatable("import os\nimport sys\n\ndef main():\n", 24),
-          repeatable("class Stack:\n    def push(", 24, 7)};
-}
-
 } // namespace
 
 TEST_CASE("drafts of the target itself change no token, whatever their format and the mode") {

@@ -50,12 +50,6 @@ EngineOptions simulated_demo(int stages, int shards, SpeculationMode mode = Spec
   return options;
 }
 
-Error refused(const EngineOptions& options) {
-  const auto engine = Engine::open(options);
-  REQUIRE(!engine);
-  return engine.error();
-}
-
 } // namespace
 
 TEST_CASE("two shards on two cores: every mode, batch and window gives the same tokens") {

@@ -15,11 +15,8 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr std::array<std::pair<int, int>, 5> shapes{{{2, 1}, {3, 1}, {4, 1}, {1, 2}, {2, 3}}};
-constexpr std::array modes{SpeculationMode::off, SpeculationMode::sync, SpeculationMode::overlap,
-                           SpeculationMode::automatic};
-
 /// Of different length, half of them greedy, half `coupled` with warpers; one scores its prompt.
-std::vector<Request> requests() {
+std::vector<Request> staged_requests() {
   std::vector<Request> all;
   for (const int length : {1, 5, 17, 40, 64, 90}) {
     Request request = of_tokens(10 + length / 2);
@@ -39,13 +36,6 @@ std::vector<Request> requests() {
   return all;
 }
 
-std::vector<std::vector<TokenId>> tokens_of(const std::vector<Answer>& answers) {
-  std::vector<std::vector<TokenId>> all;
-  for (const Answer& answer : answers)
-    all.push_back(answer.tokens);
-  return all;
-}
-
 /// The pair of simulated(), with the target's time divided.
 EngineOptions in_stages(int stages, EngineOptions options = simulated(), int shards = 1) {
   options.devices.assign(std::size_t(stages * shards),
@@ -58,13 +48,7 @@ std::vector<std::vector<TokenId>> on_one_device() {
   EngineOptions options = simulated();
   options.speculation = SpeculationMode::off;
   Engine engine = open_engine(options);
-  return tokens_of(ask_all(engine, requests()));
-}
-
-Error refused(const EngineOptions& options) {
-  const auto engine = Engine::open(options);
-  REQUIRE(!engine);
-  return engine.error();
+  return tokens_of(ask_all(engine, staged_requests()));
 }
 
 } // namespace
@@ -74,7 +58,7 @@ TEST_CASE("simulated: stages and shards change no greedy and no coupled token, i
   const auto expected = on_one_device();
   std::uint64_t seed = 0;
   for (const auto& [stages, shards] : shapes)
-    for (const SpeculationMode mode : modes)
+    for (const SpeculationMode mode : all_modes)
       for (const int window : {0, 1, 3, 6}) {
         EngineOptions options = in_stages(stages, simulated(), shards);
         options.speculation = mode;
@@ -89,7 +73,7 @@ TEST_CASE("simulated: stages and shards change no greedy and no coupled token, i
         CAPTURE(window);
         CAPTURE(std::string(to_string(mode)));
         Engine engine = open_engine(options);
-        CHECK(tokens_of(ask_all(engine, requests())) == expected);
+        CHECK(tokens_of(ask_all(engine, staged_requests())) == expected);
         engine.run_until([] { return false; }, engine.now() + 1s); // steps under way
         const Metrics metrics = engine.metrics();
         CHECK(metrics.kv_pages_used == 0);
@@ -99,7 +83,7 @@ TEST_CASE("simulated: stages and shards change no greedy and no coupled token, i
 }
 
 TEST_CASE("rejection repeats its tokens over stages, in sync mode with a fixed window") {
-  std::vector<Request> sampled = requests();
+  std::vector<Request> sampled = staged_requests();
   for (Request& request : sampled) {
     request.verify = VerifyRule::rejection;
     request.sampling.temperature = 0.8f;
@@ -123,11 +107,11 @@ TEST_CASE("whichever stage dies, whenever: every request ends once, with the sam
     std::mt19937_64 random(seed);
     const auto [stages, shards] = shapes[seed % shapes.size()];
     EngineOptions options = in_stages(stages, simulated(), shards);
-    options.speculation = modes[seed % modes.size()];
+    options.speculation = all_modes[seed % all_modes.size()];
     options.page_tokens = 4;
     EngineWorld world(options, seed);
     std::vector<std::shared_ptr<Recorder>> answers;
-    for (const Request& request : requests())
+    for (const Request& request : staged_requests())
       answers.push_back(world.submit(request));
     for (std::uint64_t kills = 0; kills < 1 + seed % 3; ++kills) {
       for (auto steps = random() % 600; steps > 0; --steps)
@@ -162,7 +146,7 @@ TEST_CASE("forks in flight change no greedy and no coupled token, whichever stag
     options.page_tokens = seed % 2 ? 4 : 16;
     EngineWorld world(options, seed);
     std::size_t next = 0;
-    for (const Request& request : requests()) { // one at a time
+    for (const Request& request : staged_requests()) { // one at a time
       const auto answer = world.submit(request);
       if (seed >= 24) {
         for (auto steps = random() % 300; steps > 0; --steps)
@@ -197,7 +181,7 @@ TEST_CASE("a stage that dies is started again, and the others stay") {
   const auto after = world.handles();
   CHECK(after.stages.at(0) == before.stages.at(0));
   CHECK(after.stages.at(2) == before.stages.at(2));
-  const auto answer = world.submit(requests().front());
+  const auto answer = world.submit(staged_requests().front());
   REQUIRE(world.run_until_ended({answer}));
   CHECK(answer->answer.end().reason == FinishReason::length);
 }
@@ -286,7 +270,7 @@ TEST_CASE("on real threads: a target on two cores says what it says on one") {
     Engine engine = open_engine(one);
     return tokens_of(ask_all(engine, all));
   }();
-  for (const SpeculationMode mode : modes) {
+  for (const SpeculationMode mode : all_modes) {
     CAPTURE(std::string(to_string(mode)));
     EngineOptions options;
     options.devices = {"cpu:0", "cpu:1"};
@@ -367,7 +351,7 @@ TEST_CASE("prompts in chunks of any size change no token, over any number of sta
     for (const int chunk : {1, 2, 3, 5, 11, 33})
       for (const Batching batching : {Batching::hybrid, Batching::prefill_first}) {
         EngineOptions options = in_stages(stages, simulated(), shards);
-        options.speculation = modes[++seed % modes.size()];
+        options.speculation = all_modes[++seed % all_modes.size()];
         options.schedule_seed = seed;
         options.page_tokens = seed % 2 ? 3 : 16;
         options.prefill_chunk = chunk;
@@ -376,7 +360,7 @@ TEST_CASE("prompts in chunks of any size change no token, over any number of sta
         CAPTURE(stages);
         CAPTURE(chunk);
         Engine engine = open_engine(options);
-        CHECK(tokens_of(ask_all(engine, requests())) == expected);
+        CHECK(tokens_of(ask_all(engine, staged_requests())) == expected);
         engine.run_until([] { return false; }, engine.now() + 1s);
         CHECK(engine.metrics().kv_pages_used == 0);
         CHECK(engine.metrics().kv_pages_quarantined == 0);

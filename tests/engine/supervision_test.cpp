@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-Request request_of(int max_tokens) {
+Request five_tokens_and(int max_tokens) {
   Request request;
   request.prompt_tokens = {1, 2, 3, 4, 5};
   request.max_tokens = max_tokens;
@@ -36,12 +36,12 @@ std::vector<TokenId> plain_tokens(int max_tokens) {
   EngineOptions options = simulated();
   options.speculation = SpeculationMode::off;
   Engine engine = open_engine(options);
-  return ask(engine, request_of(max_tokens)).tokens;
+  return ask(engine, five_tokens_and(max_tokens)).tokens;
 }
 
 /// Runs a request to its end, and then until all is silent.
 Answer answer(EngineWorld& world, int max_tokens = 40) {
-  const auto recorder = world.submit(request_of(max_tokens));
+  const auto recorder = world.submit(five_tokens_and(max_tokens));
   REQUIRE(world.run_until_ended({recorder}));
   world.run();
   return recorder->answer;
@@ -131,7 +131,7 @@ TEST_CASE("a draft that lied stays out, whatever scheduler comes next") {
 
 TEST_CASE("when a part keeps dying the engine ends: open and later requests are answered") {
   EngineWorld world(options_with(2));
-  const auto open = world.submit(request_of(200));
+  const auto open = world.submit(five_tokens_and(200));
   for (int n = 0; n < 2; ++n) {
     const auto sampler = world.handles().sampler;
     world.kill(sampler);
@@ -143,7 +143,7 @@ TEST_CASE("when a part keeps dying the engine ends: open and later requests are 
   world.run();
   CHECK(open->answer.end().error.value().code == ErrorCode::unavailable);
   CHECK(open->answer.end().error->message.find("the sampler died") != std::string::npos);
-  const auto late = world.submit(request_of(10));
+  const auto late = world.submit(five_tokens_and(10));
   world.run();
   CHECK(late->answer.end().error.value().code == ErrorCode::unavailable);
   CHECK_FALSE(late->answer.end().error->hint.empty());
@@ -152,7 +152,7 @@ TEST_CASE("when a part keeps dying the engine ends: open and later requests are 
 TEST_CASE(
     "a target that keeps dying moves to its standby, and ends the engine if it dies there, too") {
   EngineWorld world(options_with_reserve());
-  const auto open = world.submit(request_of(200));
+  const auto open = world.submit(five_tokens_and(200));
   const auto die = [&] {
     const auto target = world.handles().stages.at(0);
     world.kill(target);
@@ -175,7 +175,7 @@ TEST_CASE(
   die();
   world.kill(world.handles().stages.at(0));
   world.run();
-  const auto late = world.submit(request_of(10));
+  const auto late = world.submit(five_tokens_and(10));
   world.run();
   CHECK(late->answer.end().error.value().code == ErrorCode::unavailable);
 }
@@ -215,7 +215,7 @@ TEST_CASE("the round after the draft's death takes no longer than a plain one") 
     options.speculation = seed % 2 ? SpeculationMode::overlap : SpeculationMode::automatic;
     EngineWorld world(options, seed, exact_order);
     const auto draft = world.handles().drafts.at(0);
-    const auto recorder = world.submit(request_of(150));
+    const auto recorder = world.submit(five_tokens_and(150));
     const auto dies_at = std::chrono::microseconds(211 * seed % 9000); // after a delta
     std::vector<base::TimePoint> deltas;
     std::size_t died = 0; // Deltas by then.
@@ -241,7 +241,7 @@ TEST_CASE("watching over lanes costs a round nothing: an alarm in a while, no me
     EngineOptions options = options_with(100);
     options.faults.stall_patience = patience;
     EngineWorld world(options, 0, exact_order);
-    const auto recorder = world.submit(request_of(200));
+    const auto recorder = world.submit(five_tokens_and(200));
     std::size_t steps = 0;
     while (!recorder->ended() && world.step())
       ++steps;
@@ -255,7 +255,7 @@ TEST_CASE("watching over lanes costs a round nothing: an alarm in a while, no me
 
 TEST_CASE("a killed target costs one recomputation of each sequence in its batch") {
   EngineWorld world(options_with(100));
-  const auto recorder = world.submit(request_of(60));
+  const auto recorder = world.submit(five_tokens_and(60));
   world.run_until([&] { return recorder->answer.tokens.size() > 10; });
   world.kill(world.handles().stages.at(0));
   REQUIRE(world.run_until_ended({recorder}));
@@ -321,7 +321,7 @@ Engine stuck_engine(const std::shared_ptr<StuckDrafter>& drafter) {
   options.faults.restarts_max = options.faults.recomputations_max = 1'000'000;
   Engine engine = open_engine(options);
   for (int n = 0; n < 100'000 && engine.metrics().stalls == 0; ++n)
-    CHECK(ask(engine, request_of(100)).end().reason == FinishReason::length);
+    CHECK(ask(engine, five_tokens_and(100)).end().reason == FinishReason::length);
   CHECK(engine.metrics().stalls > 0);
   CHECK(drafter->calls() == 1);
   return engine;
@@ -335,7 +335,7 @@ TEST_CASE("a draft's lane that stands still is abandoned, and its successor draf
   Engine engine = stuck_engine(drafter);
   drafter->let_go();
   for (int n = 0; n < 100'000 && drafter->calls() < 2; ++n)
-    ask(engine, request_of(100));
+    ask(engine, five_tokens_and(100));
   CHECK(drafter->calls() >= 2);
 }
 

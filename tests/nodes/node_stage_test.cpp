@@ -101,12 +101,6 @@ std::vector<TokenId> alone(const Request& request) {
   return ask(engine, request).tokens;
 }
 
-Error refused(const EngineOptions& options) {
-  const auto engine = Engine::open(options);
-  REQUIRE(!engine);
-  return engine.error();
-}
-
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != text.npos;
 }

@@ -5,7 +5,7 @@
 using namespace paceline;
 using namespace paceline::scheduling;
 using namespace paceline::testing;
-using World = SchedulerWorld;
+using BatchingWorld = SchedulerWorld;
 using namespace std::chrono_literals;
 
 namespace {
@@ -41,7 +41,7 @@ int prompt_rows(const Batch& batch) {
 }
 
 /// One stream that decodes; another sequence's prompt of 900 tokens has come.
-Batch beside_a_stream(World& world) {
+Batch beside_a_stream(BatchingWorld& world) {
   world.admit(prompt_of(1, 1));
   world.go_on(world.batch(), 10ms);
   world.admit(prompt_of(2, 900, 10));
@@ -53,40 +53,40 @@ Batch beside_a_stream(World& world) {
   return batch;
 }
 
-using Ids = std::vector<SequenceId>;
+using SequenceIds = std::vector<SequenceId>;
 
 } // namespace
 
 TEST_CASE("hybrid batches have every stream in every step") {
-  World world(batching(Batching::hybrid));
+  BatchingWorld world(batching(Batching::hybrid));
   Batch batch = beside_a_stream(world);
   for (int step = 0; step < 10; ++step) {
-    CHECK(members(batch) == Ids{1, 2});
+    CHECK(members(batch) == SequenceIds{1, 2});
     world.go_on(batch, 20ms);
     batch = world.batch();
   }
 }
 
 TEST_CASE("with prefill first streams stand still while a prompt is read") {
-  World world(batching(Batching::prefill_first, 300));
+  BatchingWorld world(batching(Batching::prefill_first, 300));
   Batch batch = beside_a_stream(world);
   for (int step = 0; step < 3; ++step) {
-    CHECK(members(batch) == Ids{2});
+    CHECK(members(batch) == SequenceIds{2});
     CHECK(prompt_rows(batch) == 300);
     world.go_on(batch, 20ms);
     batch = world.batch();
   }
-  CHECK(members(batch) == Ids{1, 2});
+  CHECK(members(batch) == SequenceIds{1, 2});
 }
 
 TEST_CASE("with batches of whole requests nobody joins one that decodes") {
-  World world(batching(Batching::request));
+  BatchingWorld world(batching(Batching::request));
   world.admit(prompt_of(1, 1, 3));
   world.go_on(world.batch());
   world.admit(prompt_of(2, 1, 3));
   for (const SequenceId id : {1, 1, 2}) { // two tokens more, and its end
     const Batch batch = world.batch();
-    CHECK(members(batch) == Ids{id});
+    CHECK(members(batch) == SequenceIds{id});
     world.go_on(batch);
   }
 }
@@ -94,7 +94,7 @@ TEST_CASE("with batches of whole requests nobody joins one that decodes") {
 TEST_CASE("an objective bounds the prompt's rows beside a stream, and no others") {
   SchedulerConfig config = batching(Batching::hybrid, 512);
   config.time_between_tokens = 50ms;
-  World world(config);
+  BatchingWorld world(config);
   world.admit(prompt_of(3, 512, 1));
   Batch batch = world.batch();
   CHECK(prompt_rows(batch) == 512); // nobody waits for a token
@@ -106,7 +106,7 @@ TEST_CASE("an objective bounds the prompt's rows beside a stream, and no others"
 }
 
 TEST_CASE("without an objective prompts leave streams their pace") {
-  World world(batching(Batching::hybrid, 512));
+  BatchingWorld world(batching(Batching::hybrid, 512));
   world.admit(prompt_of(3, 512, 1));
   world.go_on(world.batch(), 512ms);    // a millisecond a row, and none is cheaper
   Batch batch = beside_a_stream(world); // alone 10 ms
@@ -123,7 +123,7 @@ TEST_CASE("a row budget is kept, and always leaves a prompt a tile") {
        {std::pair(64, 63), std::pair(1, scheduling::limits::row_tile)}) {
     SchedulerConfig config = batching(Batching::hybrid, 512);
     config.row_budget = budget;
-    World world(config);
+    BatchingWorld world(config);
     CHECK(prompt_rows(beside_a_stream(world)) == rows);
   }
 }
@@ -132,7 +132,7 @@ TEST_CASE("prompts leave a stream its pace that is held up by its draft") {
   SchedulerConfig config = drafting(SpeculationMode::sync, 4);
   config.prefill_chunk = 512;
   config.max_model_len = 4000;
-  World world(config);
+  BatchingWorld world(config);
   world.admit(prompt_of(9, 512, 1));
   world.go_on(world.batch(), 512ms); // a millisecond a row
   const speculation::ChainRef chain = world.begin_drafting(6, 6, 4);
@@ -140,7 +140,7 @@ TEST_CASE("prompts leave a stream its pace that is held up by its draft") {
   world.admit(prompt_of(2, 900));
   for (int step = 0; step < 3; ++step) {
     const Batch batch = world.batch();
-    CHECK(members(batch) == Ids{2});
+    CHECK(members(batch) == SequenceIds{2});
     CHECK(prompt_rows(batch) <= 32);
     world.go_on(batch, 30ms);
   }
@@ -150,5 +150,5 @@ TEST_CASE("prompts leave a stream its pace that is held up by its draft") {
     world.go_on(batch, 30ms);
     batch = world.batch();
   }
-  CHECK(members(batch) == Ids{1, 2});
+  CHECK(members(batch) == SequenceIds{1, 2});
 }

@@ -14,7 +14,7 @@ namespace {
 constexpr base::TimePoint begin{1h};
 
 /// One that is there.
-DraftHealth draft(base::Duration patience = 10s) {
+DraftHealth draft_health(base::Duration patience = 10s) {
   DraftHealth health(true, patience);
   health.replaced_by(1);
   return health;
@@ -56,7 +56,7 @@ TEST_CASE("the worst of what is true of a draft is its state") {
 }
 
 TEST_CASE("nobody waits for a draft that was late, for longer each time until it is on time") {
-  DraftHealth health = draft();
+  DraftHealth health = draft_health();
   const auto until = [&](base::Duration time) {
     CHECK(health.state(begin + time - 1ns) == DraftState::late);
     CHECK(health.state(begin + time) == DraftState::healthy);
@@ -110,20 +110,20 @@ TEST_CASE("a sequence is held up by the tokens that were bound when its draft wa
 }
 
 TEST_CASE("nothing is drafted for as long as a late draft has held a sequence up") {
-  DraftHealth health = draft();
+  DraftHealth health = draft_health();
   CHECK(health.drafts(begin));
   health.held_up(begin, begin + 10s);
   CHECK(pause(health, begin + 10s) == 10s);
 }
 
 TEST_CASE("a clock that began with the engine makes no difference") {
-  DraftHealth health = draft();
+  DraftHealth health = draft_health();
   health.held_up({}, base::TimePoint{10s});
   CHECK(pause(health, base::TimePoint{10s}) == 10s);
 }
 
 TEST_CASE("sequences that one delay has held up count once") {
-  DraftHealth health = draft();
+  DraftHealth health = draft_health();
   for (int sequence = 0; sequence < 5; ++sequence)
     health.held_up(begin + sequence * 1ms, begin + 10s);
   CHECK(pause(health, begin + 10s) == 10s);
@@ -131,7 +131,7 @@ TEST_CASE("sequences that one delay has held up count once") {
 
 TEST_CASE(
     "delays again and again pause for longer and longer, and no more when they were long ago") {
-  DraftHealth health = draft();
+  DraftHealth health = draft_health();
   base::TimePoint now = begin;
   for (const int factor : {1, 2, 4, 8, 16, 16}) {
     health.held_up(now, now + 1s);
@@ -145,13 +145,13 @@ TEST_CASE(
 }
 
 TEST_CASE("without patience a draft is never given up") {
-  DraftHealth health = draft(0s);
+  DraftHealth health = draft_health(0s);
   CHECK_FALSE(health.stands_still(true, false, 1ms, base::TimePoint(0s)));
   CHECK_FALSE(health.stands_still(true, false, 1ms, base::TimePoint(1h)));
 }
 
 TEST_CASE("a draft stands still when it owes tokens and has written nothing for long") {
-  DraftHealth health = draft();
+  DraftHealth health = draft_health();
   const auto at = [](base::Duration time) { return base::TimePoint(time); };
   CHECK_FALSE(health.stands_still(true, false, 1ms, at(0s)));
   CHECK_FALSE(health.stands_still(true, false, 1ms, at(1s)));
@@ -164,7 +164,7 @@ TEST_CASE("a draft stands still when it owes tokens and has written nothing for 
 }
 
 TEST_CASE("a draft that stands still is found out by requests that are shorter than that takes") {
-  DraftHealth health = draft();
+  DraftHealth health = draft_health();
   base::TimePoint now{};
   for (int request = 0; request < 3; ++request) {
     CHECK_FALSE(health.stands_still(true, false, 1ms, now));

@@ -15,8 +15,6 @@ using namespace paceline::testing;
 
 namespace {
 
-constexpr int page_tokens = PageWorld::page_tokens;
-
 struct Live {
   Tokens tokens;
   PerPool<gpu::PageTableRef> tables;
@@ -71,7 +69,7 @@ private:
   // What is shared was written with just these tokens, and the rest is nobody else's.
   void check_shared(const Live& sequence, Pool pool, int cached) {
     const Ids& ids = sequence.tables[pool]->ids;
-    const auto shared = std::size_t(cached / page_tokens);
+    const auto shared = std::size_t(cached / PageWorld::page_tokens);
     shared_pages_ += int(shared);
     std::set<std::uint32_t> others = holders(pool, &sequence);
     for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -90,7 +88,7 @@ private:
   }
 
   static Tokens prefix(const Tokens& tokens, std::size_t page) {
-    return first(tokens, std::min(tokens.size(), (page + 1) * page_tokens));
+    return first(tokens, std::min(tokens.size(), (page + 1) * PageWorld::page_tokens));
   }
 
   // The sequence reads on: tokens that its pages hold stay, others follow.
@@ -146,7 +144,7 @@ private:
   // Refused only where even all that is free or cached would not do; and nothing has changed.
   void refused(const PerPool<KvLedger>& before, int tokens) {
     ++refusals_;
-    const auto wanted = std::size_t((tokens + page_tokens - 1) / page_tokens);
+    const auto wanted = std::size_t((tokens + PageWorld::page_tokens - 1) / PageWorld::page_tokens);
     const auto after = ledgers();
     const auto room = [&](Pool pool) { return before[pool].free + unheld_cached(pool); };
     CHECK(wanted > std::min(room(target_pool), room(draft_pool)));
@@ -209,7 +207,7 @@ private:
       if (!shares_)
         CHECK(ledger.cached == 0);
     }
-    CHECK(world_.reserve(99, {1}, int(pages) * page_tokens).granted);
+    CHECK(world_.reserve(99, {1}, int(pages) * PageWorld::page_tokens).granted);
   }
 
   template <class Map>

@@ -15,8 +15,7 @@ using namespace paceline::testing;
 
 namespace {
 
-constexpr int page_tokens = PageWorld::page_tokens;
-using World = PageWorld;
+using PageManagerWorld = PageWorld;
 
 void check(const KvLedger& ledger, std::size_t free, std::size_t cached, std::size_t used,
            std::size_t quarantined) {
@@ -30,7 +29,7 @@ void check(const KvLedger& ledger, std::size_t free, std::size_t cached, std::si
 } // namespace
 
 TEST_CASE("a reservation covers its capacity in both pools") {
-  World world;
+  PageManagerWorld world;
   const KvGrant grant = world.reserve(1, {1, 2, 3, 4, 5}, 9);
   REQUIRE(grant.granted);
   CHECK(grant.sequence == 1);
@@ -43,7 +42,7 @@ TEST_CASE("a reservation covers its capacity in both pools") {
 }
 
 TEST_CASE("the prefix cache leaves pages free for forks, and takes none from sequences for them") {
-  World world(8, 16, 0, true); // one of eight
+  PageManagerWorld world(8, 16, 0, true); // one of eight
   const Tokens first{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
   const Tokens second{21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36};
   for (const Tokens& tokens : {first, second}) {
@@ -58,7 +57,7 @@ TEST_CASE("the prefix cache leaves pages free for forks, and takes none from seq
 }
 
 TEST_CASE("a prefix comes back together with the draft's, without its last token") {
-  World world;
+  PageManagerWorld world;
   const Tokens prompt{1, 2, 3, 4, 5, 6, 7, 8};
   const Ids target = world.reserve(1, prompt, 8).tables[target_pool]->ids;
   const Ids draft = world.reserve(1, prompt, 8).tables[draft_pool]->ids;
@@ -78,7 +77,7 @@ TEST_CASE("a prefix comes back together with the draft's, without its last token
 }
 
 TEST_CASE("a draft that was behind comes back as far as it was right") {
-  World world;
+  PageManagerWorld world;
   const Tokens prompt{1, 2, 3, 4, 5, 6, 7, 8, 9};
   world.reserve(1, prompt, 9);
   world.cache.release({1, log_of(prompt), {8, 5}});
@@ -90,7 +89,7 @@ TEST_CASE("a draft that was behind comes back as far as it was right") {
 }
 
 TEST_CASE("a running sequence's prompt can be shared while it goes on") {
-  World world;
+  PageManagerWorld world;
   const Tokens prompt{1, 2, 3, 4, 5, 6};
   const KvGrant first = world.reserve(1, prompt, 8);
   world.cache.publish({1, log_of(prompt), {6, 6}});
@@ -103,7 +102,7 @@ TEST_CASE("a running sequence's prompt can be shared while it goes on") {
 }
 
 TEST_CASE("what is asked to share nothing shares nothing") {
-  World world;
+  PageManagerWorld world;
   const Tokens prompt{1, 2, 3, 4, 5, 6};
   world.reserve(1, prompt, 8);
   world.release(1, prompt);
@@ -112,7 +111,7 @@ TEST_CASE("what is asked to share nothing shares nothing") {
 }
 
 TEST_CASE("growing keeps the pages there are and the tables that steps hold") {
-  World world;
+  PageManagerWorld world;
   const KvGrant first = world.reserve(1, {1, 2}, 4);
   const KvGrant more = world.cache.grow({1, 10, 10});
   REQUIRE(more.granted);
@@ -129,7 +128,7 @@ TEST_CASE("growing keeps the pages there are and the tables that steps hold") {
 
 TEST_CASE("a grant that one pool cannot meet takes nothing from the other") {
   for (const bool draft_is_small : {false, true}) {
-    World world(draft_is_small ? 16 : 2, draft_is_small ? 2 : 16);
+    PageManagerWorld world(draft_is_small ? 16 : 2, draft_is_small ? 2 : 16);
     REQUIRE(world.reserve(1, {1}, 4).granted);
     const KvGrant refused = world.reserve(2, {1}, 8);
     CHECK_FALSE(refused.granted);
@@ -146,7 +145,7 @@ TEST_CASE("a grant that one pool cannot meet takes nothing from the other") {
 }
 
 TEST_CASE("prefixes make room when a sequence wants their pages") {
-  World world(4, 4);
+  PageManagerWorld world(4, 4);
   const Tokens prompt{1, 2, 3, 4, 5, 6, 7, 8};
   world.reserve(1, prompt, 8);
   world.release(1, prompt);
@@ -159,7 +158,7 @@ TEST_CASE("prefixes make room when a sequence wants their pages") {
 }
 
 TEST_CASE("a grant that cannot succeed evicts nothing") {
-  World world(4, 4);
+  PageManagerWorld world(4, 4);
   const Tokens prompt{1, 2, 3, 4, 5, 6, 7, 8};
   world.reserve(1, prompt, 8);
   world.release(1, prompt);
@@ -170,7 +169,7 @@ TEST_CASE("a grant that cannot succeed evicts nothing") {
 }
 
 TEST_CASE("pages that are shared with the asker are not evicted for it") {
-  World world(4, 4);
+  PageManagerWorld world(4, 4);
   const Tokens prompt{1, 2, 3, 4, 5, 6, 7, 8};
   world.reserve(1, prompt, 8);
   world.release(1, prompt);
@@ -183,7 +182,7 @@ TEST_CASE("pages that are shared with the asker are not evicted for it") {
 }
 
 TEST_CASE("the draft's pages make room without the target's") {
-  World world(8, 3);
+  PageManagerWorld world(8, 3);
   const Tokens prompt{1, 2, 3, 4, 5, 6, 7, 8};
   world.reserve(1, prompt, 8);
   world.release(1, prompt);
@@ -193,7 +192,7 @@ TEST_CASE("the draft's pages make room without the target's") {
 }
 
 TEST_CASE("what a step holds is in quarantine until the step has retired") {
-  World world(4, 4);
+  PageManagerWorld world(4, 4);
   std::optional<KvGrant> step = world.reserve(1, {1}, 12);
   world.release(1);
   check(world.cache.ledger(target_pool), 1, 0, 0, 3);
@@ -204,7 +203,7 @@ TEST_CASE("what a step holds is in quarantine until the step has retired") {
 }
 
 TEST_CASE("a page that a step and the prefix cache hold is not evicted") {
-  World world(2, 2);
+  PageManagerWorld world(2, 2);
   const Tokens prompt{1, 2, 3, 4};
   std::optional<KvGrant> step = world.reserve(1, prompt, 4);
   world.release(1, prompt);
@@ -215,7 +214,7 @@ TEST_CASE("a page that a step and the prefix cache hold is not evicted") {
 }
 
 TEST_CASE("a recomputed sequence loses its old pages first") {
-  World world(4, 4);
+  PageManagerWorld world(4, 4);
   CHECK(world.reserve(1, {1}, 16).granted);
   CHECK(world.reserve(1, {1}, 16).granted);
   check(world.cache.ledger(target_pool), 0, 0, 4, 0);
@@ -225,7 +224,7 @@ TEST_CASE("a recomputed sequence loses its old pages first") {
 }
 
 TEST_CASE("releases of unknown sequences, and repeated ones, are harmless") {
-  World world;
+  PageManagerWorld world;
   world.release(7, {1, 2, 3, 4, 5});
   world.reserve(1, {1}, 8);
   world.release(1);
@@ -236,7 +235,7 @@ TEST_CASE("releases of unknown sequences, and repeated ones, are harmless") {
 }
 
 TEST_CASE("claims beyond the log or the table keep no page") {
-  World world;
+  PageManagerWorld world;
   world.reserve(1, {1, 2, 3, 4, 5}, 8);
   world.cache.publish({1, log_of({1, 2, 3, 4, 5}), {99, 99}});
   world.cache.publish({1, log_of({1, 2, 3, 4, 5}), {-1, -1}});
@@ -249,7 +248,7 @@ TEST_CASE("claims beyond the log or the table keep no page") {
 }
 
 TEST_CASE("without a draft model there is one pool") {
-  const auto pool = make_pool(4, page_tokens);
+  const auto pool = make_pool(4, PageWorld::page_tokens);
   PageManager cache({.pools = {{.pages = pool}}, .telemetry = std::make_shared<base::Telemetry>()});
   const Tokens prompt{1, 2, 3, 4, 5};
   {
@@ -264,7 +263,7 @@ TEST_CASE("without a draft model there is one pool") {
 }
 
 TEST_CASE("the target's pages behind its window go, the draft's stay") {
-  World world(16, 16, 6);
+  PageManagerWorld world(16, 16, 6);
   const Tokens tokens{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
   const KvGrant grant = world.reserve(1, tokens, 16);
   REQUIRE(grant.granted);
@@ -280,7 +279,7 @@ TEST_CASE("the target's pages behind its window go, the draft's stay") {
 }
 
 TEST_CASE("what lay behind a window serves others as long as it was kept before it went") {
-  World world(16, 16, 6);
+  PageManagerWorld world(16, 16, 6);
   const Tokens tokens{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
   world.reserve(1, tokens, 16);
   SUBCASE("kept") {
@@ -303,7 +302,7 @@ TEST_CASE("what lay behind a window serves others as long as it was kept before 
 }
 
 TEST_CASE("where attention has a window a reservation may cover less") {
-  World world(16, 16, 6);
+  PageManagerWorld world(16, 16, 6);
   const Tokens prompt{1, 2, 3, 4, 5, 6, 7, 8, 9};
   world.reserve(1, prompt, 9);
   world.release(1, prompt);
@@ -317,7 +316,7 @@ TEST_CASE("where attention has a window a reservation may cover less") {
 TEST_CASE("there may be more pools than two, and each falls behind and makes room by itself") {
   PerPool<PageManager::PoolConfig> pools;
   for (const std::size_t pages : {8, 8, 3})
-    pools.push_back({make_pool(pages, page_tokens)});
+    pools.push_back({make_pool(pages, PageWorld::page_tokens)});
   PageManager cache({pools, std::make_shared<base::Telemetry>()});
   const Tokens prompt{1, 2, 3, 4, 5, 6, 7, 8, 9};
   REQUIRE(cache.reserve({1, log_of(prompt), 9, 9}).granted);

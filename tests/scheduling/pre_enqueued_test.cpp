@@ -6,7 +6,7 @@ using namespace paceline;
 using namespace paceline::scheduling;
 using namespace paceline::speculation;
 using namespace paceline::testing;
-using World = SchedulerWorld;
+using PreEnqueuedRig = SchedulerWorld;
 using namespace std::chrono_literals;
 
 namespace {
@@ -19,9 +19,9 @@ SchedulerConfig pre_enqueuing() {
 }
 
 /// One sequence, and its first batch with a whole window.
-struct PreEnqueuedWorld : World {
+struct PreEnqueuedWorld : PreEnqueuedRig {
   explicit PreEnqueuedWorld(SchedulerConfig parts = pre_enqueuing(), int max_tokens = 100)
-      : World(std::move(parts)) {
+      : PreEnqueuedRig(std::move(parts)) {
     admit(1, {1, 2, 3}, max_tokens);
     const Batch first = batch();
     chain = first.entries.at(0).next.chain;
@@ -88,7 +88,7 @@ TEST_CASE("what has gone on is the batch under way, and the next one is pre-enqu
   CHECK(next.entries.at(0).length == 10);
   CHECK(next.entries.at(0).logged() == 7);
   CHECK(world.nothing_sent());
-  Verdict miss = World::verdict(pre_enqueued.entries[0], {5, 9});
+  Verdict miss = PreEnqueuedRig::verdict(pre_enqueued.entries[0], {5, 9});
   miss.judged = 2;
   miss.accepted = 1;
   pre_enqueued.entries[0].next.chain->begin(9, 11, 14);
@@ -96,7 +96,7 @@ TEST_CASE("what has gone on is the batch under way, and the next one is pre-enqu
   CHECK(world.commits().tokens == Tokens{5, 9});
   CHECK(world.batch().entries.at(0).length ==
         9); // and what was pre-enqueued behind it is forgotten
-  world.answer(next, {World::verdict(next.entries.at(0), {8})});
+  world.answer(next, {PreEnqueuedRig::verdict(next.entries.at(0), {8})});
   CHECK(world.facade.empty());
 }
 
@@ -149,7 +149,7 @@ TEST_CASE("a verdict on the row of a sequence that has ended is dropped") {
   hit.tokens = {5, 5, 0}; // the end of the text
   world.answer(world.window, {hit});
   CHECK(world.commits().end_of_text);
-  world.answer(pre_enqueued, {World::verdict(pre_enqueued.entries.at(0), {8})});
+  world.answer(pre_enqueued, {PreEnqueuedRig::verdict(pre_enqueued.entries.at(0), {8})});
   CHECK(world.nothing_sent());
   CHECK(world.facade.empty());
   world.admit(2, {4, 5});
@@ -161,7 +161,7 @@ TEST_CASE("verdicts of what is pre-enqueued wait for those of the batch before")
   const Batch pre_enqueued = world.batch_behind();
   world.commits();
   world.chain->extend(9, 12);
-  world.answer(pre_enqueued, {World::verdict(pre_enqueued.entries.at(0), {8})});
+  world.answer(pre_enqueued, {PreEnqueuedRig::verdict(pre_enqueued.entries.at(0), {8})});
   CHECK(world.nothing_sent());
   CHECK(world.facade.empty());
   world.answer(world.window, {world.hit(world.window, pre_enqueued.id)});

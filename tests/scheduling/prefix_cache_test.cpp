@@ -14,7 +14,7 @@ using namespace paceline::testing;
 
 namespace {
 
-constexpr int page_tokens = 2;
+constexpr int cached_page_tokens = 2;
 
 std::uint64_t same_for_all(std::uint64_t, std::span<const TokenId>, int) {
   return 7;
@@ -24,23 +24,23 @@ std::uint64_t blind_to_parents(std::uint64_t, std::span<const TokenId> page, int
 }
 
 /// A cache with two pools, and sequences that fill pages of their own.
-struct World {
-  explicit World(std::size_t pages = 64, std::size_t entries_max = 1000,
-                 PrefixCache::Hash hash = PrefixCache::hash_page)
-      : pools{make_pool(pages, page_tokens), make_pool(pages, page_tokens)}, books{PageBook(pages),
-                                                                                   PageBook(pages)},
-        cache(page_tokens, {&books[target_pool], &books[draft_pool]}, entries_max, hash) {}
+struct PrefixCacheWorld {
+  explicit PrefixCacheWorld(std::size_t pages = 64, std::size_t entries_max = 1000,
+                            PrefixCache::Hash hash = PrefixCache::hash_page)
+      : pools{make_pool(pages, cached_page_tokens), make_pool(pages, cached_page_tokens)},
+        books{PageBook(pages), PageBook(pages)},
+        cache(cached_page_tokens, {&books[target_pool], &books[draft_pool]}, entries_max, hash) {}
 
   gpu::PageTableRef table(Pool pool, std::size_t pages) {
     std::vector<gpu::PageRef> fresh;
     for (std::size_t i = 0; i < pages; ++i)
       fresh.push_back(pools[pool]->take());
-    return gpu::PageTable::extend(nullptr, page_tokens, std::move(fresh));
+    return gpu::PageTable::extend(nullptr, cached_page_tokens, std::move(fresh));
   }
 
   /// Publishes what a sequence with pages of its own has; returns its tables, which may be dropped.
   PerPool<gpu::PageTableRef> publish(const Tokens& tokens, int target_valid, int draft_valid) {
-    const std::size_t pages = (tokens.size() + page_tokens - 1) / page_tokens;
+    const std::size_t pages = (tokens.size() + cached_page_tokens - 1) / cached_page_tokens;
     PerPool<gpu::PageTableRef> tables{table(target_pool, pages), table(draft_pool, pages)};
     cache.publish(tokens, {{tables[target_pool].get(), target_valid},
                            {tables[draft_pool].get(), draft_valid}});
@@ -61,14 +61,14 @@ PrefixCache::Pages leading(const gpu::PageTableRef& table, std::size_t pages) {
   return {table->pages.begin(), table->pages.begin() + std::ptrdiff_t(pages)};
 }
 
-std::size_t found(World& world, const Tokens& tokens) {
+std::size_t found(PrefixCacheWorld& world, const Tokens& tokens) {
   return world.cache.lookup(tokens)[target_pool].size();
 }
 
 } // namespace
 
 TEST_CASE("a prefix that was published is found again with the pages of both pools") {
-  World world;
+  PrefixCacheWorld world;
   const auto tables = world.publish({1, 2, 3, 4, 5, 6});
   const auto pages = world.cache.lookup(Tokens{1, 2, 3, 4, 5, 6, 7, 8, 9});
   CHECK(pages[target_pool] == leading(tables[target_pool], 3));
@@ -76,7 +76,7 @@ TEST_CASE("a prefix that was published is found again with the pages of both poo
 }
 
 TEST_CASE("a lookup always leaves a token to feed") {
-  World world;
+  PrefixCacheWorld world;
   world.publish({1, 2, 3, 4, 5, 6});
   CHECK(found(world, {1, 2, 3, 4, 5, 6, 7}) == 3);
   CHECK(found(world, {1, 2, 3, 4, 5, 6}) == 2);
@@ -88,7 +88,7 @@ TEST_CASE("a lookup always leaves a token to feed") {
 }
 
 TEST_CASE("only full pages of right tokens are kept") {
-  World world;
+  PrefixCacheWorld world;
   world.publish({1, 2, 3, 4, 5, 6, 7}, 5, 7);
   CHECK(world.cache.entries() == 2);
   CHECK(found(world, {1, 2, 3, 4, 5, 6, 7, 8}) == 2);
@@ -99,7 +99,7 @@ TEST_CASE("only full pages of right tokens are kept") {
 }
 
 TEST_CASE("prefixes share as far as they agree") {
-  World world;
+  PrefixCacheWorld world;
   const auto first_tables = world.publish({1, 2, 3, 4, 5, 6});
   world.publish({1, 2, 3, 4, 7, 8});
   CHECK(world.cache.entries() == 4);
@@ -112,7 +112,7 @@ TEST_CASE("prefixes share as far as they agree") {
 
 TEST_CASE("what another path wrote is other content, whatever the hashes say") {
   for (const PrefixCache::Hash hash : {PrefixCache::hash_page, same_for_all}) {
-    World world(64, 1000, hash);
+    PrefixCacheWorld world(64, 1000, hash);
     const Tokens tokens{1, 2, 3, 4, 5, 6, 7, 8, 9};
     const PrefillPath fast{4, 1}; // Two pages by the fast path, then two by the other.
     const auto a = world.table(target_pool, 4);
@@ -135,7 +135,7 @@ TEST_CASE("what another path wrote is other content, whatever the hashes say") {
 
 TEST_CASE("who has another salt finds nothing, whatever the hashes say") {
   for (const PrefixCache::Hash hash : {PrefixCache::hash_page, same_for_all}) {
-    World world(64, 1000, hash);
+    PrefixCacheWorld world(64, 1000, hash);
     const Tokens tokens{1, 2, 3, 4, 5};
     const auto a = world.table(target_pool, 2);
     const auto b = world.table(target_pool, 2);
@@ -154,12 +154,13 @@ TEST_CASE("who has another salt finds nothing, whatever the hashes say") {
 }
 
 TEST_CASE("the fast path goes on where one of its chunks begins") {
-  World world;
+  PrefixCacheWorld world;
   const Tokens tokens{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13};
   const auto tables = world.table(target_pool, 6);
   world.cache.publish(tokens, {{tables.get(), 12}, {nullptr, 0}}, {12, 6});
   const auto cached = [&](std::size_t length, int fast) {
-    return world.cache.lookup({tokens.data(), length}, {fast, 6})[target_pool].size() * page_tokens;
+    return world.cache.lookup({tokens.data(), length}, {fast, 6})[target_pool].size() *
+           cached_page_tokens;
   };
   CHECK(cached(13, 12) == 12);
   CHECK(cached(11, 12) == 6); // 10 are there; the second chunk begins at 6.
@@ -168,7 +169,7 @@ TEST_CASE("the fast path goes on where one of its chunks begins") {
 }
 
 TEST_CASE("the draft's pages come back as far as they were right, and are completed later") {
-  World world;
+  PrefixCacheWorld world;
   const Tokens tokens{1, 2, 3, 4, 5, 6};
   const auto a = world.publish(tokens, 6, 3);
   auto pages = world.cache.lookup(Tokens{1, 2, 3, 4, 5, 6, 0});
@@ -182,7 +183,7 @@ TEST_CASE("the draft's pages come back as far as they were right, and are comple
 }
 
 TEST_CASE("the draft has no page that the target lacks") {
-  World world;
+  PrefixCacheWorld world;
   const auto tables = world.publish({1, 2, 3, 4}, 2, 4);
   const auto pages = world.cache.lookup(Tokens{1, 2, 3, 4, 5});
   CHECK(pages[target_pool].size() == 1);
@@ -190,10 +191,11 @@ TEST_CASE("the draft has no page that the target lacks") {
 }
 
 TEST_CASE("a cache without a draft keeps the target's pages") {
-  const auto pool = make_pool(4, page_tokens);
+  const auto pool = make_pool(4, cached_page_tokens);
   PageBook book(4);
-  PrefixCache cache(page_tokens, {&book});
-  const auto table = gpu::PageTable::extend(nullptr, page_tokens, {pool->take(), pool->take()});
+  PrefixCache cache(cached_page_tokens, {&book});
+  const auto table =
+      gpu::PageTable::extend(nullptr, cached_page_tokens, {pool->take(), pool->take()});
   cache.publish(Tokens{1, 2, 3, 4}, {{table.get(), 4}});
   const auto pages = cache.lookup(Tokens{1, 2, 3, 4, 5});
   CHECK(pages[target_pool].size() == 2);
@@ -202,23 +204,23 @@ TEST_CASE("a cache without a draft keeps the target's pages") {
 
 TEST_CASE("whatever the hash, pages are shared exactly when all tokens up to their end agree") {
   for (const PrefixCache::Hash hash : {PrefixCache::hash_page, same_for_all, blind_to_parents}) {
-    World world(4096, 100'000, hash);
+    PrefixCacheWorld world(4096, 100'000, hash);
     std::mt19937_64 random(1);
     std::map<Tokens, gpu::PageRef> model; // every prefix of full pages, and its first page
     for (int round = 0; round < 300; ++round) {
       const Tokens tokens = random_tokens(random, random() % 12 + 1, 2);
       const auto shared = world.cache.lookup(tokens);
       std::size_t agree = 0;
-      while ((agree + 1) * page_tokens < tokens.size() &&
-             model.contains(first(tokens, (agree + 1) * page_tokens)))
+      while ((agree + 1) * cached_page_tokens < tokens.size() &&
+             model.contains(first(tokens, (agree + 1) * cached_page_tokens)))
         ++agree;
       REQUIRE(shared[target_pool].size() == agree);
       for (std::size_t i = 0; i < agree; ++i)
-        REQUIRE(shared[target_pool][i] == model.at(first(tokens, (i + 1) * page_tokens)));
+        REQUIRE(shared[target_pool][i] == model.at(first(tokens, (i + 1) * cached_page_tokens)));
 
       const auto tables = world.publish(tokens);
-      for (std::size_t i = 0; (i + 1) * page_tokens <= tokens.size(); ++i)
-        model.emplace(first(tokens, (i + 1) * page_tokens), tables[target_pool]->pages[i]);
+      for (std::size_t i = 0; (i + 1) * cached_page_tokens <= tokens.size(); ++i)
+        model.emplace(first(tokens, (i + 1) * cached_page_tokens), tables[target_pool]->pages[i]);
     }
     CHECK(world.cache.entries() == model.size());
     CHECK(model.size() > 50); // pairs of pages that collide were there
@@ -226,7 +228,7 @@ TEST_CASE("whatever the hash, pages are shared exactly when all tokens up to the
 }
 
 TEST_CASE("pages are given back least recently used first, the ends of prefixes before them") {
-  World world;
+  PrefixCacheWorld world;
   world.publish({1, 1, 1, 1});
   world.publish({2, 2, 2, 2});
   world.publish({3, 3});
@@ -246,7 +248,7 @@ TEST_CASE("pages are given back least recently used first, the ends of prefixes 
 }
 
 TEST_CASE("pages that a sequence holds are not given back, nor are those before them lost") {
-  World world;
+  PrefixCacheWorld world;
   auto held = world.publish({1, 1, 2, 2});
   world.publish({3, 3});
   CHECK(world.cache.evictable(target_pool) == 1);
@@ -260,7 +262,7 @@ TEST_CASE("pages that a sequence holds are not given back, nor are those before 
 }
 
 TEST_CASE("a page that nobody holds goes even when those after it are held") {
-  World world;
+  PrefixCacheWorld world;
   world.publish({1, 1});
   const auto held = world.publish({1, 1, 2, 2}); // its own first page is not the one kept
   CHECK(world.out(target_pool) == 3);
@@ -271,7 +273,7 @@ TEST_CASE("a page that nobody holds goes even when those after it are held") {
 }
 
 TEST_CASE("the draft's pages can be given back alone, from the ends of prefixes on") {
-  World world;
+  PrefixCacheWorld world;
   const auto held = world.publish({1, 2, 3, 4})[target_pool];
   CHECK(world.cache.evict(draft_pool, 1) == 1);
   auto pages = world.cache.lookup(Tokens{1, 2, 3, 4, 5});
@@ -286,7 +288,7 @@ TEST_CASE("the draft's pages can be given back alone, from the ends of prefixes 
 }
 
 TEST_CASE("a draft page that goes takes those after it along, which nobody could find any more") {
-  World world;
+  PrefixCacheWorld world;
   world.publish({1, 1});
   const auto held = world.publish({1, 1, 2, 2});
   CHECK(world.cache.evict(draft_pool, 1) == 1);
@@ -295,7 +297,7 @@ TEST_CASE("a draft page that goes takes those after it along, which nobody could
 }
 
 TEST_CASE("entries are bounded: the least recently used make room") {
-  World world(64, 3);
+  PrefixCacheWorld world(64, 3);
   world.publish({1, 1, 1, 1});
   world.publish({2, 2});
   found(world, {1, 1, 1, 1, 0});
@@ -312,7 +314,7 @@ TEST_CASE("entries are bounded: the least recently used make room") {
 }
 
 TEST_CASE("the books count every page once, whoever names it how often") {
-  World world;
+  PrefixCacheWorld world;
   const auto tables = world.publish({1, 2, 3, 4});
   PageBook& book = world.books[target_pool];
   CHECK(book.cached() == 2);
@@ -330,7 +332,7 @@ TEST_CASE("the books count every page once, whoever names it how often") {
 TEST_CASE("after any use the books know what is cached, and giving all back leaves nothing") {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     CAPTURE(seed);
-    World world(512, 40, seed % 2 ? same_for_all : PrefixCache::hash_page);
+    PrefixCacheWorld world(512, 40, seed % 2 ? same_for_all : PrefixCache::hash_page);
     std::mt19937_64 random(seed);
     std::vector<PerPool<gpu::PageTableRef>> held;
     for (int round = 0; round < 200; ++round) {

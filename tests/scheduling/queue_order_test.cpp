@@ -52,7 +52,7 @@ SequenceSpec of(SequenceId id, std::uint64_t client, int tokens = 10) {
   return spec;
 }
 
-using Ids = std::vector<SequenceId>;
+using SequenceIds = std::vector<SequenceId>;
 
 } // namespace
 
@@ -60,7 +60,7 @@ TEST_CASE("one client's requests are served as they came") {
   Queue queue(SchedulingPolicy::fcfs);
   for (const SequenceId id : {5, 3, 9, 1})
     queue.arrive(of(id, 0));
-  CHECK(queue.serve_all() == Ids{5, 3, 9, 1});
+  CHECK(queue.serve_all() == SequenceIds{5, 3, 9, 1});
 }
 
 TEST_CASE("a client with many requests does not hold up one with few") {
@@ -69,7 +69,7 @@ TEST_CASE("a client with many requests does not hold up one with few") {
     queue.arrive(of(id, 1));
   queue.arrive(of(11, 2));
   queue.arrive(of(12, 2));
-  CHECK(queue.serve_all() == Ids{1, 11, 2, 12, 3, 4});
+  CHECK(queue.serve_all() == SequenceIds{1, 11, 2, 12, 3, 4});
 }
 
 TEST_CASE("shares are counted in tokens") {
@@ -78,7 +78,7 @@ TEST_CASE("shares are counted in tokens") {
     queue.arrive(of(id, 1, 30));
   for (SequenceId id = 11; id <= 16; ++id)
     queue.arrive(of(id, 2, 10));
-  CHECK(queue.serve_all() == Ids{1, 11, 12, 13, 2, 14, 15, 16, 3});
+  CHECK(queue.serve_all() == SequenceIds{1, 11, 12, 13, 2, 14, 15, 16, 3});
 }
 
 TEST_CASE("who comes back after a rest has saved nothing up") {
@@ -137,7 +137,7 @@ TEST_CASE("a priority is worth waiting, and nobody is overtaken for ever") {
     if (served == 1)
       break;
   }
-  CHECK((queue.now == base::TimePoint(1h) + 2 * limits::priority_step));
+  CHECK((queue.now == base::TimePoint(1h) + 2 * scheduling::limits::priority_step));
 }
 
 TEST_CASE("the earliest deadline goes first, and one without a deadline is due in a while") {
@@ -152,9 +152,9 @@ TEST_CASE("the earliest deadline goes first, and one without a deadline is due i
   SequenceSpec late = of(4, 0);
   late.deadline = 10h;
   queue.arrive(late);
-  CHECK(queue.serve_all() == Ids{3, 2, 1, 4});
+  CHECK(queue.serve_all() == SequenceIds{3, 2, 1, 4});
   queue.arrive(of(5, 0));
-  queue.now += limits::due_without_deadline;
+  queue.now += scheduling::limits::due_without_deadline;
   queue.arrive(soon);
   CHECK(queue.serve() == 5);
 }
@@ -164,5 +164,5 @@ TEST_CASE("whoever has begun and lost its pages goes before those that have not"
   for (SequenceId id = 1; id <= 3; ++id)
     queue.arrive(of(id, 1));
   queue.sequences.at(3).started = queue.now;
-  CHECK(queue.serve_all() == Ids{3, 1, 2});
+  CHECK(queue.serve_all() == SequenceIds{3, 1, 2});
 }

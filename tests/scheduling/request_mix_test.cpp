@@ -19,7 +19,7 @@ StepCost machine() {
 
 double best_seconds(const StepCost& cost, const RequestWork& work, const StepShares& shares) {
   double least = 1e9;
-  for (int rows = limits::row_tile; rows <= 2048; rows += limits::row_tile)
+  for (int rows = scheduling::limits::row_tile; rows <= 2048; rows += scheduling::limits::row_tile)
     least = std::min(least, seconds_of_request(cost, work, shares, rows));
   return least;
 }

@@ -39,9 +39,9 @@ private:
       models::make_scripted_tokenizer("scripted:vocabulary=32").value();
 };
 
-struct World {
-  explicit World(std::shared_ptr<const text::Tokenizer> tokenizer =
-                     models::make_scripted_tokenizer("scripted:vocabulary=32").value())
+struct RequestsWorld {
+  explicit RequestsWorld(std::shared_ptr<const text::Tokenizer> tokenizer =
+                             models::make_scripted_tokenizer("scripted:vocabulary=32").value())
       : requests({std::move(tokenizer), std::make_shared<base::Telemetry>(), 0}) {}
 
   std::shared_ptr<Recorder> submit(SequenceId id, std::vector<std::string> stop = {},
@@ -96,7 +96,7 @@ struct World {
 } // namespace
 
 TEST_CASE("a request is admitted, streams its tokens, ends once, and the scheduler hears of it") {
-  World world;
+  RequestsWorld world;
   const auto caller = world.submit(7);
   const auto admitted = world.next<Admit>();
   CHECK(admitted.spec->id == 7);
@@ -112,7 +112,7 @@ TEST_CASE("a request is admitted, streams its tokens, ends once, and the schedul
 }
 
 TEST_CASE("a blank that begins a text is left out, one that goes on after the prompt is shown") {
-  World world(std::make_shared<Opening>());
+  RequestsWorld world(std::make_shared<Opening>());
   const auto begins = world.submit(1, {}, {}, {-1}); // a BOS, which reads as nothing
   const auto goes_on = world.submit(2);
   for (const SequenceId id : {1, 2})
@@ -122,7 +122,7 @@ TEST_CASE("a blank that begins a text is left out, one that goes on after the pr
 }
 
 TEST_CASE("tokens that come twice are delivered once, and none is skipped") {
-  World world;
+  RequestsWorld world;
   const auto caller = world.submit(1);
   world.commit(1, 0, {3, 4});
   world.commit(1, 0, {3, 4});
@@ -134,7 +134,7 @@ TEST_CASE("tokens that come twice are delivered once, and none is skipped") {
 
 TEST_CASE("a stop string ends the text before it, wherever tokens and steps are cut") {
   for (const std::vector<int>& steps : {std::vector{1, 1, 1, 1}, {2, 2}, {4}, {3, 1}}) {
-    World world;
+    RequestsWorld world;
     const auto caller = world.submit(1, {"3 1"});
     const Tokens tokens{5, 13, 14, 6}; // " 5 13 14 6": the match ends inside the third token
     int first = 0;
@@ -150,7 +150,7 @@ TEST_CASE("a stop string ends the text before it, wherever tokens and steps are 
 }
 
 TEST_CASE("the end comes with the text that was held back for a stop string that did not come") {
-  World world;
+  RequestsWorld world;
   const auto caller = world.submit(1, {" 5 6 7"});
   world.commit(1, 0, {5, 6});
   world.commit(1, 2, {8});
@@ -160,7 +160,7 @@ TEST_CASE("the end comes with the text that was held back for a stop string that
 }
 
 TEST_CASE("a failed sequence ends with its error, and its tokens stay") {
-  World world;
+  RequestsWorld world;
   const auto caller = world.submit(1);
   world.commit(1, 0, {3});
   world.take(world.requests.failed(Failed{1, {ErrorCode::internal, "NaN", "use f32"}}, world.now));
@@ -170,7 +170,7 @@ TEST_CASE("a failed sequence ends with its error, and its tokens stay") {
 }
 
 TEST_CASE("behind a gap a sequence begins again from what is known") {
-  World world;
+  RequestsWorld world;
   world.submit(1);
   world.next<Admit>();
   world.commit(1, 0, {3});
@@ -180,7 +180,7 @@ TEST_CASE("behind a gap a sequence begins again from what is known") {
 }
 
 TEST_CASE("whoever begins anew gets every open request with all its tokens, and no other") {
-  World world;
+  RequestsWorld world;
   world.submit(1);
   world.submit(2);
   world.commit(1, 0, {3}, true);
@@ -192,7 +192,7 @@ TEST_CASE("whoever begins anew gets every open request with all its tokens, and 
 }
 
 TEST_CASE("a cancel ends a request once; late, repeated or unknown it is harmless") {
-  World world;
+  RequestsWorld world;
   const auto caller = world.submit(1);
   world.commit(1, 0, {3});
   for (const SequenceId id : {1, 1, 99})
@@ -204,7 +204,7 @@ TEST_CASE("a cancel ends a request once; late, repeated or unknown it is harmles
 }
 
 TEST_CASE("a deadline ends what is not finished by then, keeping what it has") {
-  World world;
+  RequestsWorld world;
   const auto late = world.submit(1, {}, 50ms);
   const auto unhurried = world.submit(2);
   world.commit(1, 0, {3});
@@ -218,7 +218,7 @@ TEST_CASE("a deadline ends what is not finished by then, keeping what it has") {
 }
 
 TEST_CASE("a deadline that has passed ends a request before anything is done for it") {
-  World world;
+  RequestsWorld world;
   for (const base::Duration deadline : {0ms, -5ms}) {
     const auto late = world.submit(1, {}, deadline);
     CHECK(late->answer.end().reason == FinishReason::deadline);
@@ -228,7 +228,7 @@ TEST_CASE("a deadline that has passed ends a request before anything is done for
 }
 
 TEST_CASE("alarms for deadlines are few, however many requests end long before theirs") {
-  World world;
+  RequestsWorld world;
   for (SequenceId id = 1; id <= 500; ++id) {
     world.submit(id, {}, std::chrono::seconds(3600 - int(id))); // each sooner than those before
     world.take(world.requests.cancel(id, world.now));
@@ -241,7 +241,7 @@ TEST_CASE("alarms for deadlines are few, however many requests end long before t
 }
 
 TEST_CASE("draining refuses new requests, has a limit, and is over with the last end") {
-  World world;
+  RequestsWorld world;
   const auto first = world.submit(1);
   const auto second = world.submit(2);
   world.commit(1, 0, {3});
@@ -265,7 +265,7 @@ TEST_CASE("draining refuses new requests, has a limit, and is over with the last
 }
 
 TEST_CASE("whatever is open when nothing more can come ends with an error") {
-  World world;
+  RequestsWorld world;
   const auto open = world.submit(1);
   world.commit(1, 0, {3});
   SUBCASE("it was closed") {

@@ -6,13 +6,13 @@ using namespace paceline;
 using namespace paceline::scheduling;
 using namespace paceline::speculation;
 using namespace paceline::testing;
-using World = SchedulerWorld;
+using ResidencyWorld = SchedulerWorld;
 
 TEST_CASE("pages for a long prompt come chunk by chunk where attention has a window") {
   SchedulerConfig parts = plain();
   parts.attention_window = 20;
   std::vector<KvGrow> grown; // outlives the mock that fills it
-  World world(parts);
+  ResidencyWorld world(parts);
   world.on_reserve = [](const KvReserve& asked) {
     KvGrant granted = grant(asked.sequence, asked.capacity);
     granted.tables[target_pool] = table(std::min(asked.capacity, asked.windowed_ahead));
@@ -41,7 +41,7 @@ TEST_CASE("pages for a long prompt come chunk by chunk where attention has a win
 }
 
 TEST_CASE("refused pages are asked for again, and a request that nobody can serve fails") {
-  World world(plain());
+  ResidencyWorld world(plain());
   int refusals = 0;
   world.on_reserve = [&](const KvReserve& asked) {
     ++refusals;
@@ -57,7 +57,7 @@ TEST_CASE("refused pages are asked for again, and a request that nobody can serv
 TEST_CASE("where steps that do not end hold the pages, the error says so") {
   const SchedulerConfig config = plain();
   config.telemetry->kv_pages_quarantined = 7; // as the cache manager counts them
-  World world(config);
+  ResidencyWorld world(config);
   world.on_reserve = [](const KvReserve& asked) { return refusal(asked.sequence); };
   world.admit(1, {1});
   const Error error = world.facade.take<Failed>().error;
@@ -66,7 +66,7 @@ TEST_CASE("where steps that do not end hold the pages, the error says so") {
 }
 
 TEST_CASE("when pages run out the youngest gives way, and is recomputed from all its tokens") {
-  World world(plain());
+  ResidencyWorld world(plain());
   bool full = false;
   world.on_reserve = [&](const KvReserve& asked) {
     return full ? refusal(asked.sequence) : grant(asked.sequence, 8);
@@ -80,7 +80,7 @@ TEST_CASE("when pages run out the youngest gives way, and is recomputed from all
     const Batch batch = world.batch();
     std::vector<Verdict> verdicts;
     for (const BatchEntry& entry : batch.entries)
-      verdicts.push_back(World::verdict(entry, {5}));
+      verdicts.push_back(ResidencyWorld::verdict(entry, {5}));
     full = true;
     world.answer(batch, verdicts);
     for (const Committed& news : world.facade.take<Commits>().sequences)
@@ -103,7 +103,7 @@ TEST_CASE("when pages run out the youngest gives way, and is recomputed from all
 }
 
 TEST_CASE("who runs and lacks pages gets them before who made room for it comes back") {
-  World world(plain());
+  ResidencyWorld world(plain());
   std::map<SequenceId, int> held;
   const auto room_without = [&](SequenceId id) {
     while (const auto released = world.kv.find<KvRelease>())
@@ -137,7 +137,7 @@ TEST_CASE("who runs and lacks pages gets them before who made room for it comes 
 TEST_CASE("who lacks pages goes on asking, though it is woken for something else meanwhile") {
   SchedulerConfig config = drafting(SpeculationMode::off, 2);
   config.faults.stall_patience = std::chrono::milliseconds(15); // an alarm between two tries
-  World world(config);
+  ResidencyWorld world(config);
   world.on_reserve = [](const KvReserve& asked) { return grant(asked.sequence, 8); };
   int tries = 0;
   bool forks_let_go = false; // of chains that are over: they may have the pages

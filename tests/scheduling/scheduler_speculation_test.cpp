@@ -7,11 +7,11 @@ using namespace paceline;
 using namespace paceline::scheduling;
 using namespace paceline::speculation;
 using namespace paceline::testing;
-using World = SchedulerWorld;
+using SchedulerSpeculationWorld = SchedulerWorld;
 using namespace std::chrono_literals;
 
 TEST_CASE("what was bound is judged, a miss begins the next chain, a hit goes on with it") {
-  World world(drafting(SpeculationMode::overlap, 2));
+  SchedulerSpeculationWorld world(drafting(SpeculationMode::overlap, 2));
   world.admit(1, {1, 2, 3});
   Batch batch = world.batch();
   const ChainRef first = batch.entries[0].next.chain;
@@ -28,7 +28,7 @@ TEST_CASE("what was bound is judged, a miss begins the next chain, a hit goes on
   CHECK(batch.entries[0].round.window == 2);
   CHECK(batch.entries[0].round.whole);
   CHECK(batch.entries[0].round.judge_lookahead);
-  Verdict hit = World::verdict(batch.entries[0], {5, 5, 5});
+  Verdict hit = SchedulerSpeculationWorld::verdict(batch.entries[0], {5, 5, 5});
   hit.judged = hit.accepted = 3;
   hit.hit = Hit::chain;
   hit.had_lookahead = true;
@@ -40,7 +40,7 @@ TEST_CASE("what was bound is judged, a miss begins the next chain, a hit goes on
   CHECK(batch.entries[0].round.chain == first);
   CHECK_FALSE(first->closed());
   const ChainRef second = batch.entries[0].next.chain;
-  Verdict miss = World::verdict(batch.entries[0], {5, 9});
+  Verdict miss = SchedulerSpeculationWorld::verdict(batch.entries[0], {5, 9});
   miss.judged = 2;
   miss.accepted = 1;
   second->begin(9, 11, 14);
@@ -53,11 +53,11 @@ TEST_CASE("what was bound is judged, a miss begins the next chain, a hit goes on
 }
 
 TEST_CASE("tokens that were drafted under a verification say so") {
-  World world(drafting(SpeculationMode::overlap, 1));
+  SchedulerSpeculationWorld world(drafting(SpeculationMode::overlap, 1));
   const ChainRef chain = world.begin_drafting(3, 5, 4);
   CHECK(world.commits().sources == std::vector{TokenSource::target});
   Batch batch = world.batch();
-  Verdict hit = World::verdict(batch.entries[0], {5, 5});
+  Verdict hit = SchedulerSpeculationWorld::verdict(batch.entries[0], {5, 5});
   hit.sources = {TokenSource::draft, TokenSource::lookahead};
   hit.judged = hit.accepted = 2;
   hit.hit = Hit::chain;
@@ -68,7 +68,7 @@ TEST_CASE("tokens that were drafted under a verification say so") {
   CHECK(world.commits().sources == hit.sources);
   draft_up_to(*chain, 6); // behind it
   batch = world.batch();
-  Verdict next = World::verdict(batch.entries[0], {5, 5, 6});
+  Verdict next = SchedulerSpeculationWorld::verdict(batch.entries[0], {5, 5, 6});
   next.sources = {TokenSource::draft, TokenSource::draft, TokenSource::target};
   next.judged = next.accepted = 2;
   world.answer(batch, {next});
@@ -77,7 +77,7 @@ TEST_CASE("tokens that were drafted under a verification say so") {
 }
 
 TEST_CASE("a window that comes too late is not waited for beyond the draft's patience") {
-  World world(drafting(SpeculationMode::sync, 4));
+  SchedulerSpeculationWorld world(drafting(SpeculationMode::sync, 4));
   const auto begin = world.now;
   const ChainRef chain = world.begin_drafting(6, 6, 3);
   const Batch batch = world.batch();
@@ -86,7 +86,7 @@ TEST_CASE("a window that comes too late is not waited for beyond the draft's pat
 }
 
 TEST_CASE("a window of a draft that has drawn nothing yet is waited for longer") {
-  World world(drafting(SpeculationMode::sync, 4));
+  SchedulerSpeculationWorld world(drafting(SpeculationMode::sync, 4));
   const auto begin = world.now;
   world.begin_drafting(6, 6, 2);
   const Batch batch = world.batch();
@@ -95,7 +95,7 @@ TEST_CASE("a window of a draft that has drawn nothing yet is waited for longer")
 }
 
 TEST_CASE("what is there of a window that comes too late is judged") {
-  World world(drafting(SpeculationMode::sync, 4));
+  SchedulerSpeculationWorld world(drafting(SpeculationMode::sync, 4));
   const ChainRef chain = world.begin_drafting(6, 6, 4);
   const Batch batch = world.batch();
   CHECK(world.now.time_since_epoch() == scheduling::limits::draft_timeout_min);
@@ -104,7 +104,7 @@ TEST_CASE("what is there of a window that comes too late is judged") {
 }
 
 TEST_CASE("a sequence whose bound token is late is held up until that is there, and nobody else") {
-  World world(drafting(SpeculationMode::sync, 4));
+  SchedulerSpeculationWorld world(drafting(SpeculationMode::sync, 4));
   const ChainRef chain = world.begin_drafting(6, 6, 4);
   chain->bind(5);
   world.commits();
@@ -125,7 +125,7 @@ TEST_CASE("a sequence whose bound token is late is held up until that is there, 
 }
 
 TEST_CASE("a sequence goes on with what was late, whatever is bound behind it by then") {
-  World world(drafting(SpeculationMode::sync, 4));
+  SchedulerSpeculationWorld world(drafting(SpeculationMode::sync, 4));
   const ChainRef chain = world.begin_drafting(6, 6, 4);
   chain->bind(5);
   world.commits();
@@ -140,7 +140,7 @@ TEST_CASE("a sequence goes on with what was late, whatever is bound behind it by
 
 TEST_CASE("a draft that stands still over a token behind an empty window is ended, too") {
   const SchedulerConfig config = drafting(SpeculationMode::sync, 4);
-  World world(config);
+  SchedulerSpeculationWorld world(config);
   const ChainRef chain = world.begin_drafting(6, 6, 4);
   chain->bind(5);
   world.commits();
@@ -151,7 +151,7 @@ TEST_CASE("a draft that stands still over a token behind an empty window is ende
   CHECK(config.telemetry->draft_late == 1);
   CHECK(config.telemetry->draft_pauses == 1);
   chain->bind(6);
-  Verdict late = World::verdict(batch.entries[0], {5, 5, 5});
+  Verdict late = SchedulerSpeculationWorld::verdict(batch.entries[0], {5, 5, 5});
   late.judged = late.accepted = 3;
   late.hit = Hit::chain;
   late.draft_late = true;
@@ -167,7 +167,7 @@ TEST_CASE("a look-up that knows no more has not cut its window, and one that is 
     SchedulerConfig config = drafting(SpeculationMode::sync, 4);
     config.drafters = {"suffix"};
     config.draft_pool.reset();
-    World world(config);
+    SchedulerSpeculationWorld world(config);
     const ChainRef chain = world.begin_drafting(6, 6, 2);
     world.commits();
     if (!late)
@@ -175,18 +175,18 @@ TEST_CASE("a look-up that knows no more has not cut its window, and one that is 
     world.run_until([&] { return !world.target.empty(); });
     const Batch batch = world.batch();
     CHECK(batch.entries[0].round.window == 0);
-    world.answer(batch, {World::verdict(batch.entries[0], {9})});
+    world.answer(batch, {SchedulerSpeculationWorld::verdict(batch.entries[0], {9})});
     CHECK(world.commits().speculation.windows_cut == late);
   }
 }
 
 TEST_CASE("a step that a bound token was too late for changes nothing, and is made again") {
-  World world(drafting(SpeculationMode::overlap, 1));
+  SchedulerSpeculationWorld world(drafting(SpeculationMode::overlap, 1));
   const ChainRef chain = world.begin_drafting(3, 5, 2);
   world.commits();
   const Batch batch = world.batch();
   chain->bind(3);
-  Verdict late = World::verdict(batch.entries[0], {});
+  Verdict late = SchedulerSpeculationWorld::verdict(batch.entries[0], {});
   late.cached = batch.entries[0].length - 1;
   late.draft_late = true;
   late.hit = Hit::chain;
@@ -204,7 +204,7 @@ TEST_CASE("a step that a bound token was too late for changes nothing, and is ma
 
 TEST_CASE("a draft that owes a bound token for too long is ended") {
   SchedulerConfig config = drafting(SpeculationMode::sync, 4);
-  World world(config);
+  SchedulerSpeculationWorld world(config);
   const ChainRef chain = world.begin_drafting(6, 6, 4);
   chain->bind(5);
   world.commits();
@@ -216,7 +216,7 @@ TEST_CASE("a draft that owes a bound token for too long is ended") {
 }
 
 TEST_CASE("a draft is not held to what its predecessor owed") {
-  World world(drafting(SpeculationMode::sync, 4));
+  SchedulerSpeculationWorld world(drafting(SpeculationMode::sync, 4));
   world.begin_drafting(6, 6, 2)->bind(3);
   world.commits();
   world.announce(false);
@@ -236,7 +236,7 @@ TEST_CASE("a draft is not held to what its predecessor owed") {
 }
 
 TEST_CASE("a window is waited for, and its batch goes out the moment it is there") {
-  World world(drafting(SpeculationMode::sync, 2));
+  SchedulerSpeculationWorld world(drafting(SpeculationMode::sync, 2));
   const ChainRef chain = world.begin_drafting(4, 4, 2);
   world.commits(); // the scheduler has done all it can, and waits
   const auto begin = world.now;
@@ -258,12 +258,12 @@ TEST_CASE("a sequence alone waits for its window in overlap as far as that is wo
     SchedulerConfig config = drafting(SpeculationMode::overlap, 4);
     config.policy.prior_acceptance = pair.acceptance;
     config.policy.prior_cost_ratio = pair.cost_ratio;
-    World world(config);
+    SchedulerSpeculationWorld world(config);
     world.admit(1, {1});
     const Batch first = world.batch();
     const ChainRef chain = first.entries.at(0).next.chain;
     chain->begin(2, 6, 11);
-    world.answer(first, {World::verdict(first.entries.at(0), {7})}, 10ms);
+    world.answer(first, {SchedulerSpeculationWorld::verdict(first.entries.at(0), {7})}, 10ms);
     world.commits();
     CHECK(world.target.empty() == pair.waits);
     draft_up_to(*chain, 6);
@@ -278,7 +278,7 @@ TEST_CASE("windows go on whose rows cost less than they bring, whatever sizes st
   config.policy.window_limit = 1;
   config.has_draft = true;
   config.draft_pool = 1;
-  World world(config);
+  SchedulerSpeculationWorld world(config);
   const auto took = [](int rows) { return 10ms + rows * 1ms; };
   for (SequenceId id = 1; id <= 4; ++id)
     world.admit(id, Tokens(8, TokenId(id)), 400);
@@ -293,7 +293,7 @@ TEST_CASE("windows go on whose rows cost less than they bring, whatever sizes st
       windows += step >= 60 && window > 0;
       const int accepted = (step + int(entry.spec->id)) % 5 < 3 ? window : 0; // three in five
       Tokens tokens(std::size_t(entry.round.judges ? accepted + 1 : 0), 7);
-      verdicts.push_back(World::verdict(entry, std::move(tokens)));
+      verdicts.push_back(SchedulerSpeculationWorld::verdict(entry, std::move(tokens)));
       verdicts.back().cached += accepted;
       verdicts.back().window = window;
       verdicts.back().judged = std::min(window, accepted + 1);
@@ -309,7 +309,7 @@ TEST_CASE("windows go on whose rows cost less than they bring, whatever sizes st
 }
 
 TEST_CASE("a window never reaches beyond what the request may still say") {
-  World world(drafting(SpeculationMode::sync, 8));
+  SchedulerSpeculationWorld world(drafting(SpeculationMode::sync, 8));
   world.admit(1, {1}, 4);
   Batch batch = world.batch();
   CHECK(batch.entries[0].next.window == 2); // one token comes now, one is the verdict's own
@@ -323,10 +323,10 @@ TEST_CASE("a window never reaches beyond what the request may still say") {
 }
 
 TEST_CASE("a draft that lied is not asked again, and its request goes on") {
-  World world(drafting(SpeculationMode::sync, 2));
+  SchedulerSpeculationWorld world(drafting(SpeculationMode::sync, 2));
   const ChainRef chain = world.begin_drafting(4, 4, 4);
   Batch batch = world.batch();
-  Verdict lie = World::verdict(batch.entries[0], {8});
+  Verdict lie = SchedulerSpeculationWorld::verdict(batch.entries[0], {8});
   lie.judged = 1;
   lie.inconsistent_draw = true;
   world.answer(batch, {lie});
@@ -337,14 +337,14 @@ TEST_CASE("a draft that lied is not asked again, and its request goes on") {
 }
 
 TEST_CASE("a fork that came true when its draft was gone is not gone on with") {
-  World world(drafting(SpeculationMode::overlap, 2));
+  SchedulerSpeculationWorld world(drafting(SpeculationMode::overlap, 2));
   const ChainRef chain = world.begin_drafting(4, 7, 5);
   world.commits();
   const Batch batch = world.batch();
   const auto fork = std::make_shared<Chain>(1);
   fork->begin_fork(3, 5, 2, 1);
   chain->add_fork(2, 9, fork);
-  Verdict verdict = World::verdict(batch.entries[0], {9});
+  Verdict verdict = SchedulerSpeculationWorld::verdict(batch.entries[0], {9});
   verdict.judged = 1;
   verdict.hit = Hit::fork;
   world.announce(false);
@@ -356,10 +356,10 @@ TEST_CASE("a fork that came true when its draft was gone is not gone on with") {
 namespace {
 
 /// Answers each entry with one token, which none of its window's was, and drafts the next window.
-void miss_all(World& world, const Batch& batch) {
+void miss_all(SchedulerSpeculationWorld& world, const Batch& batch) {
   std::vector<Verdict> verdicts;
   for (const BatchEntry& entry : batch.entries) {
-    verdicts.push_back(World::verdict(entry, {9}));
+    verdicts.push_back(SchedulerSpeculationWorld::verdict(entry, {9}));
     verdicts.back().judged = std::min(entry.round.window, 1);
     if (const ChainRef& next = entry.next.chain) {
       next->begin(entry.length + 1, entry.length + 3, entry.length + 6);
@@ -371,7 +371,8 @@ void miss_all(World& world, const Batch& batch) {
 
 /// Answers batches, each taking as long as `machine` says, until there is one of two sequences that
 /// was planned by what steps cost.
-Batch after_learning(World& world, const std::function<base::Duration(int)>& machine) {
+Batch after_learning(SchedulerSpeculationWorld& world,
+                     const std::function<base::Duration(int)>& machine) {
   for (int steps = 0; steps < 40; ++steps) {
     const Batch batch = world.batch();
     if (steps > 20 && batch.entries.size() == 2)
@@ -380,7 +381,8 @@ Batch after_learning(World& world, const std::function<base::Duration(int)>& mac
     std::vector<Verdict> verdicts;
     for (const BatchEntry& entry : batch.entries) {
       rows += entry.length - entry.feed.cached + entry.round.window;
-      verdicts.push_back(World::verdict(entry, entry.round.judges ? Tokens{7} : Tokens{}));
+      verdicts.push_back(
+          SchedulerSpeculationWorld::verdict(entry, entry.round.judges ? Tokens{7} : Tokens{}));
       verdicts.back().window = entry.round.window;
       turn_over(entry, verdicts.back());
       if (entry.next.chain)
@@ -400,7 +402,7 @@ TEST_CASE("in overlap nothing is drafted ahead while waiting for windows should 
     config.policy.mode = SpeculationMode::overlap;
     config.has_draft = true;
     config.draft_pool = 1;
-    World world(config);
+    SchedulerSpeculationWorld world(config);
     world.admit(1, Tokens(3, 1));
     world.admit(2, Tokens(9, 1));
     const Batch batch =
@@ -414,7 +416,7 @@ TEST_CASE("in overlap nothing is drafted ahead while waiting for windows should 
 TEST_CASE("no forks are planned while a sequence that has begun waits for pages") {
   SchedulerConfig config = drafting(SpeculationMode::overlap, 2);
   config.policy.lookahead = Lookahead::fork;
-  World world(config);
+  SchedulerSpeculationWorld world(config);
   bool full = false;
   world.on_reserve = [&](const KvReserve& asked) {
     return full ? refusal(asked.sequence) : grant(asked.sequence, asked.sequence == 1 ? 1000 : 12);
@@ -447,7 +449,7 @@ TEST_CASE("no forks are planned while a sequence that has begun waits for pages"
 }
 
 TEST_CASE("without its draft a sequence goes on in plain decoding at once") {
-  World world(drafting(SpeculationMode::sync, 2));
+  SchedulerSpeculationWorld world(drafting(SpeculationMode::sync, 2));
   const ChainRef chain = world.begin_drafting(4, 4, 2); // it would wait for the window
   world.commits();
   const auto begin = world.now;

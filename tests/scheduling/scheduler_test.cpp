@@ -6,10 +6,10 @@ using namespace paceline;
 using namespace paceline::scheduling;
 using namespace paceline::speculation;
 using namespace paceline::testing;
-using World = SchedulerWorld;
+using SchedulerRig = SchedulerWorld;
 
 TEST_CASE("a request is given pages, runs, commits, and gives its pages back at the end") {
-  World world(plain());
+  SchedulerRig world(plain());
   world.admit(1, {1, 2, 3}, 2);
   const auto asked = world.kv.take<KvReserve>();
   CHECK(asked.length == 3);
@@ -38,7 +38,7 @@ TEST_CASE("a request is given pages, runs, commits, and gives its pages back at 
 }
 
 TEST_CASE("a token of the end of text ends the output, and what a step brought after it is cut") {
-  World world(plain());
+  SchedulerRig world(plain());
   world.admit(1, {1, 2});
   world.decode(world.batch(), {7, 0, 9});
   const Committed news = world.commits();
@@ -47,7 +47,7 @@ TEST_CASE("a token of the end of text ends the output, and what a step brought a
 }
 
 TEST_CASE("a long prompt is read in chunks, behind the streams that run") {
-  World world(plain()); // 16 prompt tokens a step
+  SchedulerRig world(plain()); // 16 prompt tokens a step
   world.admit(1, {1});
   Batch batch = world.batch();
   world.admit(2, Tokens(40, 3));
@@ -60,8 +60,8 @@ TEST_CASE("a long prompt is read in chunks, behind the streams that run") {
     CHECK(batch.entries[0].length - batch.entries[0].feed.cached == 1);
     lengths.push_back(batch.entries[1].length);
     judged = batch.entries[1].round.judges;
-    world.answer(batch, {World::verdict(batch.entries[0], {5}),
-                         World::verdict(batch.entries[1], judged ? Tokens{6} : Tokens{})});
+    world.answer(batch, {SchedulerRig::verdict(batch.entries[0], {5}),
+                         SchedulerRig::verdict(batch.entries[1], judged ? Tokens{6} : Tokens{})});
     world.facade.take<Commits>();
   }
   CHECK(lengths == std::vector{16, 32, 40});
@@ -77,7 +77,7 @@ SchedulerConfig reading_fast() {
 }
 
 /// Reads a sequence's prompt; how far each step came, and by which path.
-std::vector<std::pair<int, bool>> read_prompt(World& world) {
+std::vector<std::pair<int, bool>> read_prompt(SchedulerRig& world) {
   std::vector<std::pair<int, bool>> steps;
   for (bool judged = false; !judged;) {
     const Batch batch = world.batch();
@@ -93,7 +93,7 @@ using Steps = std::vector<std::pair<int, bool>>;
 } // namespace
 
 TEST_CASE("whole chunks of a prompt go by the fast path, its last tokens by the other") {
-  World world(reading_fast());
+  SchedulerRig world(reading_fast());
   SUBCASE("some tokens are over") {
     world.admit(1, Tokens(30, 3));
     CHECK(read_prompt(world) == Steps{{16, true}, {24, true}, {30, false}});
@@ -114,7 +114,7 @@ TEST_CASE("whole chunks of a prompt go by the fast path, its last tokens by the 
 }
 
 TEST_CASE("what is recomputed goes by the path that it went by before, and is shared as that") {
-  World world(reading_fast());
+  SchedulerRig world(reading_fast());
   world.admit(1, Tokens(20, 3), 100, Tokens(15, 4)); // Committed tokens were decoded.
   CHECK(read_prompt(world) == Steps{{16, true}, {32, false}, {35, false}});
   const auto asked = world.kv.take<KvReserve>();
@@ -125,7 +125,7 @@ TEST_CASE("what is recomputed goes by the path that it went by before, and is sh
 }
 
 TEST_CASE("a step's rest that is less than a chunk is left to others") {
-  World world(reading_fast());
+  SchedulerRig world(reading_fast());
   world.admit(1, Tokens(12, 3)); // 8 and 4
   Batch batch = world.batch();
   world.admit(2, Tokens(40, 3));
@@ -141,7 +141,7 @@ TEST_CASE("a step's rest that is less than a chunk is left to others") {
 }
 
 TEST_CASE("a prompt that is scored is read by the invariant path") {
-  World world(reading_fast());
+  SchedulerRig world(reading_fast());
   auto spec = std::make_shared<SequenceSpec>();
   spec->id = 1;
   spec->prompt_tokens = 20;
@@ -154,7 +154,7 @@ TEST_CASE("a prompt that is scored is read by the invariant path") {
 TEST_CASE("the fast path waits for pages of a whole chunk where attention has a window") {
   SchedulerConfig parts = reading_fast();
   parts.attention_window = 20;
-  World world(parts);
+  SchedulerRig world(parts);
   world.on_reserve = [](const KvReserve& asked) {
     KvGrant granted = grant(asked.sequence, asked.capacity);
     granted.tables[target_pool] = table(4); // Half a chunk.
@@ -171,7 +171,7 @@ TEST_CASE("the fast path waits for pages of a whole chunk where attention has a 
 TEST_CASE("no more sequences run than may, and the next comes as soon as one ends") {
   SchedulerConfig parts = plain();
   parts.max_num_seqs = 2;
-  World world(parts);
+  SchedulerRig world(parts);
   for (const SequenceId id : {1, 2, 3})
     world.admit(id, {1}, 2);
   Batch batch = world.batch();
@@ -180,8 +180,8 @@ TEST_CASE("no more sequences run than may, and the next comes as soon as one end
   REQUIRE(batch.entries.size() == 2);
   CHECK(batch.entries[0].spec->id == 1);
   CHECK(batch.entries[1].spec->id == 2);
-  world.answer(batch,
-               {World::verdict(batch.entries[0], {5}), World::verdict(batch.entries[1], {5})});
+  world.answer(batch, {SchedulerRig::verdict(batch.entries[0], {5}),
+                       SchedulerRig::verdict(batch.entries[1], {5})});
   batch = world.batch(); // 1 is done; 3 has asked for pages meanwhile
   world.decode(batch, {5});
   batch = world.batch();
@@ -189,13 +189,13 @@ TEST_CASE("no more sequences run than may, and the next comes as soon as one end
 }
 
 TEST_CASE("verdicts of another batch and of another epoch are dropped") {
-  World world(plain());
+  SchedulerRig world(plain());
   world.admit(1, {1});
   const Batch batch = world.batch();
   Batch older = batch;
   --older.id;
   world.decode(older, {9});
-  Verdict stale = World::verdict(batch.entries[0], {9});
+  Verdict stale = SchedulerRig::verdict(batch.entries[0], {9});
   --stale.epoch.counter;
   world.answer(batch, {stale});
   world.abandon(1); // the end, so that there is one to wait for
@@ -205,7 +205,7 @@ TEST_CASE("verdicts of another batch and of another epoch are dropped") {
 }
 
 TEST_CASE("a verdict after its request was abandoned commits nothing") {
-  World world(plain());
+  SchedulerRig world(plain());
   world.admit(1, {1});
   const Batch batch = world.batch();
   world.abandon(1);
@@ -216,7 +216,7 @@ TEST_CASE("a verdict after its request was abandoned commits nothing") {
 }
 
 TEST_CASE("a new target gets every sequence again, from its committed tokens") {
-  World world(plain());
+  SchedulerRig world(plain());
   world.admit(1, {1, 2, 3});
   world.decode(world.batch(), {7});
   CHECK(world.commits().tokens == Tokens{7});
@@ -239,7 +239,7 @@ TEST_CASE("a new target gets every sequence again, from its committed tokens") {
 TEST_CASE("a target that stands still is ended, and after some recomputations so is its request") {
   SchedulerConfig parts = plain();
   parts.faults.recomputations_max = 3;
-  World world(parts);
+  SchedulerRig world(parts);
   world.admit(1, {1, 2, 3});
   std::uint64_t ended = 0;
   for (int round = 0; round <= parts.faults.recomputations_max; ++round) {
@@ -260,7 +260,7 @@ TEST_CASE("a target that stands still is ended, and after some recomputations so
 TEST_CASE("a request that is given up says who was lost, where no verdict said it before") {
   SchedulerConfig parts = plain();
   parts.faults.recomputations_max = 2;
-  World world(parts);
+  SchedulerRig world(parts);
   world.admit(1, {1, 2, 3});
   for (int round = 0; round <= parts.faults.recomputations_max; ++round) {
     world.batch();
@@ -275,7 +275,7 @@ TEST_CASE("a request that is given up says who was lost, where no verdict said i
 TEST_CASE("a target whose batches are never overdue is waited for") {
   SchedulerConfig parts = plain();
   parts.faults.stall_patience = {};
-  World world(parts);
+  SchedulerRig world(parts);
   world.admit(1, {1, 2, 3});
   world.batch();
   world.run();
@@ -285,7 +285,7 @@ TEST_CASE("a target whose batches are never overdue is waited for") {
 TEST_CASE("what was not in a batch when the target died is not held to account for it") {
   SchedulerConfig parts = plain();
   parts.faults.recomputations_max = 0;
-  World world(parts);
+  SchedulerRig world(parts);
   world.admit(1, {1, 2, 3});
   world.batch();
   world.admit(2, {4});
@@ -297,11 +297,11 @@ TEST_CASE("what was not in a batch when the target died is not held to account f
 }
 
 TEST_CASE("a draft that drew inconsistently is used no more, and the supervisor hears of it") {
-  World world(drafting(SpeculationMode::sync, 2));
+  SchedulerRig world(drafting(SpeculationMode::sync, 2));
   world.admit(1, {1, 2, 3});
   const Batch first = world.batch();
   REQUIRE(first.entries[0].next.chain);
-  Verdict caught = World::verdict(first.entries[0], {7});
+  Verdict caught = SchedulerRig::verdict(first.entries[0], {7});
   first.entries[0].next.chain->begin(4, 6, 6);
   caught.inconsistent_draw = true;
   world.answer(first, {caught});
@@ -310,7 +310,7 @@ TEST_CASE("a draft that drew inconsistently is used no more, and the supervisor 
 }
 
 TEST_CASE("the sequences of a step that failed are recomputed; new tokens count as progress") {
-  World world(plain());
+  SchedulerRig world(plain());
   world.admit(1, {1, 2, 3}, 1000);
   for (int round = 0; round < 2 * FaultOptions().recomputations_max; ++round) {
     Verdicts failed;
@@ -326,7 +326,7 @@ TEST_CASE("the sequences of a step that failed are recomputed; new tokens count 
 TEST_CASE("where steps keep failing the target moves to its standby, and nobody is given up") {
   SchedulerConfig parts = plain();
   parts.has_standby = true;
-  World world(parts);
+  SchedulerRig world(parts);
   world.admit(1, {1, 2, 3}, 1000);
   for (int round = 0; round <= parts.faults.recomputations_max; ++round) {
     CHECK(world.supervisor.empty());
@@ -345,7 +345,7 @@ TEST_CASE("a request whose steps lack memory is given up, standby or not") {
   SchedulerConfig parts = plain();
   parts.has_standby = true;
   parts.faults.recomputations_max = 0;
-  World world(parts);
+  SchedulerRig world(parts);
   world.admit(1, {1, 2, 3}, 1000);
   Verdicts failed;
   failed.batch = world.batch().id;
@@ -356,15 +356,15 @@ TEST_CASE("a request whose steps lack memory is given up, standby or not") {
 }
 
 TEST_CASE("a row that is no distribution fails its request only") {
-  World world(plain());
+  SchedulerRig world(plain());
   world.admit(1, {1});
   world.decode(world.batch(), {7});
   world.commits();
   world.admit(2, {2});
   const Batch batch = world.batch_of(2);
-  Verdict bad = World::verdict(batch.entries[0], {});
+  Verdict bad = SchedulerRig::verdict(batch.entries[0], {});
   bad.failed = true;
-  world.answer(batch, {bad, World::verdict(batch.entries[1], {8})});
+  world.answer(batch, {bad, SchedulerRig::verdict(batch.entries[1], {8})});
   CHECK(world.facade.take<Failed>().sequence == bad.sequence);
   CHECK(world.commits().tokens == Tokens{8});
 }
@@ -372,7 +372,7 @@ TEST_CASE("a row that is no distribution fails its request only") {
 TEST_CASE("epochs begin with the incarnation, and grow") {
   SchedulerConfig parts = plain();
   parts.incarnation = 3;
-  World world(parts);
+  SchedulerRig world(parts);
   world.admit(1, {1}, 100, {4, 5}); // as the facade gives it to a successor
   const Batch batch = world.batch();
   CHECK(batch.entries[0].epoch.incarnation == 3);

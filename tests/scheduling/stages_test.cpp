@@ -6,7 +6,7 @@
 using namespace paceline;
 using namespace paceline::scheduling;
 using namespace paceline::testing;
-using World = SchedulerWorld;
+using StagesWorld = SchedulerWorld;
 using namespace std::chrono_literals;
 
 namespace {
@@ -19,7 +19,7 @@ SchedulerConfig in_stages(int stages, SchedulerConfig config = plain()) {
 
 /// So many sequences that decode. Returns the batches under way: the first of them is to be
 /// answered.
-std::vector<Batch> decoding(World& world, int sequences, int stages) {
+std::vector<Batch> decoding(StagesWorld& world, int sequences, int stages) {
   for (int id = 1; id <= sequences; ++id)
     world.admit(SequenceId(id), {TokenId(id)});
   std::deque<Batch> under_way;
@@ -43,7 +43,7 @@ std::vector<Batch> decoding(World& world, int sequences, int stages) {
 TEST_CASE("as many batches are under way as there are stages, of a size, each of other sequences") {
   for (const int stages : {1, 2, 3, 4}) {
     CAPTURE(stages);
-    World world(in_stages(stages));
+    StagesWorld world(in_stages(stages));
     std::multiset<SequenceId> members;
     for (const Batch& batch : decoding(world, 8, stages)) {
       CHECK(batch.after == 0);
@@ -57,7 +57,7 @@ TEST_CASE("as many batches are under way as there are stages, of a size, each of
 }
 
 TEST_CASE("fewer sequences than stages are a batch each") {
-  World world(in_stages(4));
+  StagesWorld world(in_stages(4));
   world.admit(1, {1});
   world.admit(2, {2});
   const Batch first = world.batch();
@@ -71,7 +71,7 @@ TEST_CASE("fewer sequences than stages are a batch each") {
 TEST_CASE("verdicts that overtake those of an earlier batch wait for them") {
   SchedulerConfig config = in_stages(2);
   config.faults.stall_patience = 0s; // the first batch may take for ever
-  World world(config);
+  StagesWorld world(config);
   const std::vector<Batch> batches = decoding(world, 4, 2);
   world.facade.clear();
   world.go_on(batches[1], 10ms);
@@ -86,7 +86,7 @@ TEST_CASE("verdicts that overtake those of an earlier batch wait for them") {
 }
 
 TEST_CASE("a step that fails costs its own sequences a recomputation, and no others") {
-  World world(in_stages(2));
+  StagesWorld world(in_stages(2));
   const std::vector<Batch> batches = decoding(world, 4, 2);
   world.kv.clear();
   Verdicts failed;
@@ -109,7 +109,7 @@ TEST_CASE("a step that fails costs its own sequences a recomputation, and no oth
 TEST_CASE("the batch that comes first then is watched for a stall, too") {
   SchedulerConfig config = in_stages(2);
   config.faults.stall_patience = 1s;
-  World world(config);
+  StagesWorld world(config);
   const std::vector<Batch> batches = decoding(world, 4, 2);
   world.go_on(batches[0], 10ms);
   world.run(); // and nothing more comes
@@ -121,7 +121,7 @@ TEST_CASE("a stage that stands still with what was given up is ended, though nob
     CAPTURE(lets_go);
     SchedulerConfig config = in_stages(2);
     config.faults.stall_patience = 1s;
-    World world(config);
+    StagesWorld world(config);
     std::vector<Batch> held = decoding(world, 4, 2); // as lanes have them
     for (SequenceId id = 1; id <= 4; ++id)
       world.abandon(id);
@@ -140,7 +140,7 @@ TEST_CASE("a stage that stands still with what was given up is ended, though nob
 TEST_CASE("what was given up is looked for as soon as a stall, were it the first step of all") {
   SchedulerConfig config = in_stages(2);
   config.faults.stall_patience = 1s;
-  World world(config);
+  StagesWorld world(config);
   world.admit(1, {1});
   const Batch held = world.batch();
   ++world.peers.target;
@@ -152,7 +152,7 @@ TEST_CASE("what was given up is looked for as soon as a stall, were it the first
 TEST_CASE("what a stage holds of before is looked for once the target is whole again") {
   SchedulerConfig config = in_stages(2);
   config.faults.stall_patience = 1s;
-  World world(config);
+  StagesWorld world(config);
   const std::vector<Batch> held = decoding(world, 4, 2);
   for (SequenceId id = 1; id <= 4; ++id)
     world.abandon(id);
@@ -168,7 +168,7 @@ TEST_CASE("what a stage holds of before is looked for once the target is whole a
 }
 
 TEST_CASE("in sync mode who has to wait for a window holds up nobody else") {
-  World world(in_stages(2, drafting(SpeculationMode::sync, 2)));
+  StagesWorld world(in_stages(2, drafting(SpeculationMode::sync, 2)));
   world.admit(1, {1});
   world.admit(2, {2});
   const Batch first = world.batch();
@@ -196,7 +196,7 @@ TEST_CASE("in sync mode who has to wait for a window holds up nobody else") {
 namespace {
 
 /// One sequence with windows of one token, of which a whole chain is drawn; the batches under way.
-std::vector<Batch> in_flight(World& world) {
+std::vector<Batch> in_flight(StagesWorld& world) {
   world.begin_drafting(3, 9, 9);
   std::vector<Batch> batches{world.target.take<Batch>()};
   while (!world.target.empty())
@@ -207,7 +207,7 @@ std::vector<Batch> in_flight(World& world) {
 } // namespace
 
 TEST_CASE("windows of one sequence are in flight, one in each stage") {
-  World world(in_stages(3, drafting(SpeculationMode::overlap, 1)));
+  StagesWorld world(in_stages(3, drafting(SpeculationMode::overlap, 1)));
   const std::vector<Batch> batches = in_flight(world);
   REQUIRE(batches.size() == 3);
   for (int i = 0; i < 3; ++i) {
@@ -217,7 +217,7 @@ TEST_CASE("windows of one sequence are in flight, one in each stage") {
     CHECK(entry.length == 2 + 2 * i);
     CHECK(entry.round.window == 1);
   }
-  Verdict hit = World::verdict(batches[0].entries[0], {5, 5});
+  Verdict hit = StagesWorld::verdict(batches[0].entries[0], {5, 5});
   hit.judged = hit.accepted = 2;
   hit.window = 1;
   hit.hit = Hit::chain;
@@ -230,15 +230,15 @@ TEST_CASE("windows of one sequence are in flight, one in each stage") {
 }
 
 TEST_CASE("a rejection drops what is behind it, and verdicts of that are stale") {
-  World world(in_stages(3, drafting(SpeculationMode::overlap, 1)));
+  StagesWorld world(in_stages(3, drafting(SpeculationMode::overlap, 1)));
   const std::vector<Batch> batches = in_flight(world);
   REQUIRE(batches.size() == 3);
   world.facade.clear();
-  Verdict miss = World::verdict(batches[0].entries[0], {6});
+  Verdict miss = StagesWorld::verdict(batches[0].entries[0], {6});
   miss.window = miss.judged = 1;
   world.answer(batches[0], {miss});
   CHECK(world.commits().tokens == Tokens{6});
-  world.answer(batches[1], {World::verdict(batches[1].entries[0], {5, 5})});
+  world.answer(batches[1], {StagesWorld::verdict(batches[1].entries[0], {5, 5})});
   world.run_until([&] { return !world.target.empty(); });
   CHECK(world.facade.empty());
   const auto next = world.target.take<Batch>();
@@ -256,7 +256,7 @@ SchedulerConfig patient(int stages) {
 }
 
 /// A prompt of so many tokens; the batches that are sent at first.
-std::vector<Batch> reading(World& world, SequenceId id, int tokens, int max_tokens = 3) {
+std::vector<Batch> reading(StagesWorld& world, SequenceId id, int tokens, int max_tokens = 3) {
   Tokens prompt;
   for (int i = 0; i < tokens; ++i)
     prompt.push_back(TokenId(1 + i % 7));
@@ -268,7 +268,7 @@ std::vector<Batch> reading(World& world, SequenceId id, int tokens, int max_toke
 }
 
 /// What the target's pages are said to have right.
-int given_back(World& world) {
+int given_back(StagesWorld& world) {
   const auto release = world.kv.find<KvRelease>();
   REQUIRE(release);
   return release->valid.at(target_pool);
@@ -279,7 +279,7 @@ int given_back(World& world) {
 TEST_CASE("chunks of a prompt are under way in all stages, each behind the one before") {
   for (const int stages : {1, 2, 3, 4}) {
     CAPTURE(stages);
-    World world(patient(stages));
+    StagesWorld world(patient(stages));
     std::vector<Batch> first = reading(world, 1, 75); // 16, 16, 16, 16 and 11
     CHECK(int(first.size()) == stages);
     std::deque<Batch> under_way(first.begin(), first.end());
@@ -308,7 +308,7 @@ TEST_CASE("chunks of a prompt are under way in all stages, each behind the one b
 }
 
 TEST_CASE("a chunk counts as read when its step has retired, and no sooner") {
-  World world(patient(3));
+  StagesWorld world(patient(3));
   const std::vector<Batch> batches = reading(world, 1, 75);
   REQUIRE(batches.size() == 3);
   world.go_on(batches[0], 10ms);
@@ -326,7 +326,7 @@ TEST_CASE("a chunk counts as read when its step has retired, and no sooner") {
 TEST_CASE("a chunk that failed takes those behind it along, and is read again") {
   for (const std::size_t failing : {0, 1, 2}) {
     CAPTURE(failing);
-    World world(patient(3));
+    StagesWorld world(patient(3));
     const std::vector<Batch> batches = reading(world, 1, 75);
     REQUIRE(batches.size() == 3);
     for (std::size_t i = 0; i < failing; ++i)
@@ -364,7 +364,7 @@ TEST_CASE("a chunk that failed takes those behind it along, and is read again") 
 }
 
 TEST_CASE("verdicts of chunks that come in another order are taken in the prompt's") {
-  World world(patient(3));
+  StagesWorld world(patient(3));
   const std::vector<Batch> batches = reading(world, 1, 40); // 16, 16 and 8
   REQUIRE(batches.size() == 3);
   world.go_on(batches[2], 10ms);
@@ -377,7 +377,7 @@ TEST_CASE("verdicts of chunks that come in another order are taken in the prompt
 }
 
 TEST_CASE("prompts share the stages, the first one's chunks before the next one's") {
-  World world(patient(4));
+  StagesWorld world(patient(4));
   const std::vector<Batch> batches = reading(world, 1, 40); // 16, 16, 8 and room for 8 more
   REQUIRE(batches.size() == 3);
   const std::vector<Batch> more = reading(world, 2, 40);
@@ -392,7 +392,7 @@ TEST_CASE("prompts share the stages, the first one's chunks before the next one'
 }
 
 TEST_CASE("behind a rejection what is under way for its fork goes on, and the rest is dropped") {
-  World world(in_stages(3, drafting(SpeculationMode::overlap, 1)));
+  StagesWorld world(in_stages(3, drafting(SpeculationMode::overlap, 1)));
   const std::vector<Batch> batches = in_flight(world); // at 2, 4 and 6
   REQUIRE(batches.size() == 3);
   const ChainRef chain = batches[0].entries[0].round.chain;
@@ -401,7 +401,7 @@ TEST_CASE("behind a rejection what is under way for its fork goes on, and the re
   draft_up_to(*fork, 12);
   chain->add_fork(2, 6, fork);
   world.facade.clear();
-  Verdict miss = World::verdict(batches[0].entries[0], {6});
+  Verdict miss = StagesWorld::verdict(batches[0].entries[0], {6});
   miss.window = miss.judged = 1;
   miss.cached = 2;
   miss.hit = Hit::fork;
@@ -419,11 +419,12 @@ TEST_CASE("behind a rejection what is under way for its fork goes on, and the re
   CHECK_FALSE(own.feed.own);
   world.target.clear();
 
-  Verdict judged = World::verdict(batches[2].entries[0], {5, 4}); // with nothing behind it
+  Verdict judged = StagesWorld::verdict(batches[2].entries[0], {5, 4}); // with nothing behind it
   judged.window = judged.judged = 2;
   judged.accepted = 1;
   judged.cached = 2;
-  world.answer(batches[1], {World::verdict(batches[1].entries[0], {5, 5})}); // of no batch any more
+  world.answer(batches[1],
+               {StagesWorld::verdict(batches[1].entries[0], {5, 5})}); // of no batch any more
   world.answer(batches[2], {judged});
   CHECK(world.commits().tokens == Tokens{5, 4});
   const auto next = world.target.take<Batch>();

@@ -43,8 +43,8 @@ std::string shown(const Supervision::Actions& actions) {
   return all;
 }
 
-struct World {
-  explicit World(bool has_standby = false)
+struct SupervisionWorld {
+  explicit SupervisionWorld(bool has_standby = false)
       : supervision({{Role::facade, Role::scheduler, Role::draft, Role::target, Role::sampler,
                       Role::kv_cache},
                      faults(),
@@ -65,7 +65,7 @@ struct World {
 } // namespace
 
 TEST_CASE("who goes down is started again after a pause that doubles up to its bound") {
-  World world;
+  SupervisionWorld world;
   CHECK(world.down(sampler) == "wake 10");
   CHECK(world.after(9ms).empty());
   CHECK(world.after(1ms) == "start 4, announce");
@@ -78,7 +78,7 @@ TEST_CASE("who goes down is started again after a pause that doubles up to its b
 }
 
 TEST_CASE("who ran for long has a fresh count and a short pause again") {
-  World world;
+  SupervisionWorld world;
   for (int death = 0; death < 10; ++death) {
     CHECK(world.after(10s).empty());
     CHECK(world.down(kv_cache) == "wake 10");
@@ -100,19 +100,19 @@ TEST_CASE("who may be started again any number of times is") {
 }
 
 TEST_CASE("those whose pauses have passed start together, and everybody hears of it once") {
-  World world;
+  SupervisionWorld world;
   CHECK(world.down(target) == "wake 10");
   CHECK(world.down(scheduler) == "wake 10");
   CHECK(world.after(10ms) == "start 1, start 3, announce");
 }
 
 TEST_CASE("the facade's end is the engine's") {
-  World world;
+  SupervisionWorld world;
   CHECK(world.down(facade) == "end all");
 }
 
 TEST_CASE("a draft that goes is missed at once, and disabled where it keeps failing") {
-  World world;
+  SupervisionWorld world;
   for (const auto& [wake, pause] :
        {std::pair{"wake 10", 10ms}, {"wake 20", 20ms}, {"wake 40", 40ms}}) {
     CHECK(world.down(draft) == std::string("announce, ") + wake);
@@ -123,7 +123,7 @@ TEST_CASE("a draft that goes is missed at once, and disabled where it keeps fail
 }
 
 TEST_CASE("a draft that is not to be used again is ended once, and does not come back") {
-  World world;
+  SupervisionWorld world;
   SUBCASE("while it runs") {
     CHECK(shown(world.supervision.disable(draft)) == "disable, end 2");
     CHECK(shown(world.supervision.disable(draft)).empty());
@@ -137,7 +137,7 @@ TEST_CASE("a draft that is not to be used again is ended once, and does not come
 }
 
 TEST_CASE("a target that keeps failing moves, and nobody begins there before all have let go") {
-  World world(true);
+  SupervisionWorld world(true);
   for (int death = 0; death < 3; ++death) {
     world.down(target);
     CHECK(world.after(50ms) == "start 3, announce");
@@ -153,7 +153,7 @@ TEST_CASE("a target that keeps failing moves, and nobody begins there before all
 }
 
 TEST_CASE("who had to wait for a draft that is disabled begins when that is down") {
-  World world(true);
+  SupervisionWorld world(true);
   CHECK(shown(world.supervision.move_target()) == "move, end 1, end 2, end 3, end 5");
   CHECK(shown(world.supervision.disable(draft)) == "disable, end 2");
   for (const Child child : {scheduler, target, kv_cache})
@@ -163,7 +163,7 @@ TEST_CASE("who had to wait for a draft that is disabled begins when that is down
 }
 
 TEST_CASE("a stage on another machine comes back for ever, and the caches begin anew with it") {
-  World world;
+  SupervisionWorld world;
   world.supervision = Supervision(
       {{Role::facade, Role::target, Role::target, Role::kv_cache}, faults(), false, {2}});
   world.supervision.start(world.now);

@@ -130,4 +130,18 @@ inline std::vector<Answer> ask_all(Engine& engine, const std::vector<Request>& r
   return answers;
 }
 
+inline std::vector<std::vector<TokenId>> tokens_of(const std::vector<Answer>& answers) {
+  std::vector<std::vector<TokenId>> all;
+  for (const Answer& answer : answers)
+    all.push_back(answer.tokens);
+  return all;
+}
+
+/// Returns why no engine opens with these options.
+inline Error refused(const EngineOptions& options) {
+  const auto engine = Engine::open(options);
+  REQUIRE(!engine);
+  return engine.error();
+}
+
 } // namespace paceline::testing

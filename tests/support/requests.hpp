@@ -1,8 +1,10 @@
 // Requests that several tests make.
 #pragma once
 
+#include "paceline/event.hpp"
 #include "paceline/request.hpp"
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,6 +19,18 @@ inline Request of_tokens(int max_tokens) {
   request.max_tokens = max_tokens;
   return request;
 }
+
+/// Of a scripted model of 32 tokens. salt: makes other prompts.
+inline Request request_of(int prompt_tokens, std::optional<int> max_tokens, int salt = 0) {
+  Request request;
+  for (int i = 0; i < prompt_tokens; ++i)
+    request.prompt_tokens.push_back((i * i + 3 * i + salt) % 32);
+  request.max_tokens = max_tokens;
+  return request;
+}
+
+inline constexpr std::array all_modes{SpeculationMode::off, SpeculationMode::sync,
+                                      SpeculationMode::overlap, SpeculationMode::automatic};
 
 /// Its answer repeats, token for token, whatever happens meanwhile: greedy without a seed; with
 /// one, `coupled` with temperature, top-p and penalties.

@@ -4,6 +4,7 @@
 
 #include "actors/system/virtual_time.hpp"
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -38,6 +39,11 @@ public:
   std::size_t run(std::size_t limit = steps_max) { return time_.run(limit); }
   bool run_until(const std::function<bool()>& reached, std::size_t limit = steps_max) {
     return time_.run_until(reached, limit);
+  }
+
+  /// What becomes of each message (actors/system/virtual_time.hpp).
+  void decide_fates(std::function<actors::Fate(const actors::Arrival&)> decide) {
+    time_.decide_fates(std::move(decide));
   }
 
   /// An actor from a state class, as messages::spawn.

@@ -50,13 +50,11 @@ inline std::vector<Request> requests() {
   return both;
 }
 
-inline std::vector<std::vector<TokenId>> tokens_of(const std::vector<Answer>& answers) {
-  std::vector<std::vector<TokenId>> all;
-  for (const Answer& answer : answers) {
+/// Of answers that end with their lengths.
+inline std::vector<std::vector<TokenId>> whole_tokens_of(const std::vector<Answer>& answers) {
+  for (const Answer& answer : answers)
     CHECK(answer.end().reason == FinishReason::length);
-    all.push_back(answer.tokens);
-  }
-  return all;
+  return tokens_of(answers);
 }
 
 /// Each alone, without a draft.
@@ -66,7 +64,7 @@ inline std::vector<std::vector<TokenId>> plain(EngineOptions options) {
   std::vector<Answer> answers;
   for (const Request& request : requests())
     answers.push_back(ask(engine, request));
-  return tokens_of(answers);
+  return whole_tokens_of(answers);
 }
 
 } // namespace paceline::testing

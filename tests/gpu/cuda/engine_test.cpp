@@ -28,7 +28,7 @@ TEST_CASE("on a GPU the same tokens come in every mode, window, batch, chunk and
     options.page_tokens = pages[turn];
     Engine engine = open_engine(options);
     const auto answers = ask_all(engine, requests());
-    CHECK(tokens_of(answers) == expected);
+    CHECK(whole_tokens_of(answers) == expected);
     for (const Answer& answer : answers)
       accepted += answer.end().speculation.accepted;
     passes_behind += engine.metrics().passes_behind;
@@ -56,7 +56,7 @@ TEST_CASE("on a GPU a pair in microscaling formats gives the same tokens in ever
     CHECK(engine.target().weights == "mxfp4");
     CHECK(engine.target().head_weights == "mxfp8");
     const auto answers = ask_all(engine, requests());
-    CHECK(tokens_of(answers) == expected);
+    CHECK(whole_tokens_of(answers) == expected);
     for (const Answer& answer : answers)
       accepted += answer.end().speculation.accepted;
   }
@@ -74,7 +74,7 @@ TEST_CASE("on a GPU a draft out of the target itself gives the target's tokens")
   options.window = 3;
   Engine engine = open_engine(options);
   const auto answers = ask_all(engine, requests());
-  CHECK(tokens_of(answers) == expected);
+  CHECK(whole_tokens_of(answers) == expected);
   CHECK(answers[0].end().speculation.accepted > 0);
 }
 
@@ -88,12 +88,12 @@ void check_pair(const char* target, const char* draft) {
   options.speculation = SpeculationMode::sync;
   options.window = 3;
   Engine engine = open_engine(options);
-  CHECK(tokens_of(ask_all(engine, requests())) == expected);
+  CHECK(whole_tokens_of(ask_all(engine, requests())) == expected);
   // `rejection` reads the draft's rows on the target's device.
   Request sampled = requests()[1];
   sampled.verify = VerifyRule::rejection;
   const Answer answer = ask(engine, sampled);
-  CHECK(tokens_of({answer})[0].size() == expected[1].size());
+  CHECK(whole_tokens_of({answer})[0].size() == expected[1].size());
   CHECK(!engine.metrics().draft_disabled);
   CHECK(engine.metrics().restarts == 0);
   CHECK((engine.metrics().passes_behind > 0) == std::string_view(draft).starts_with("cuda"));
@@ -136,7 +136,7 @@ TEST_CASE("a caller's drafter works on the host beside a target on a GPU") {
   options.speculation = SpeculationMode::sync;
   options.window = 2;
   Engine engine = open_engine(options);
-  CHECK(tokens_of(ask_all(engine, requests())) == expected);
+  CHECK(whole_tokens_of(ask_all(engine, requests())) == expected);
   Request sampled = requests()[1];
   sampled.verify = VerifyRule::rejection; // Its rows are written by the host.
   CHECK(ask(engine, sampled).tokens.size() == expected[1].size());

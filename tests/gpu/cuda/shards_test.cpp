@@ -118,13 +118,13 @@ TEST_CASE("over shards on GPUs the same tokens come in every mode") {
       CHECK(engine.target().device.starts_with("cuda:0|cuda:1"));
       CHECK(engine.target().shards == 2);
       const auto answers = ask_all(engine, requests());
-      CHECK(tokens_of(answers) == expected);
+      CHECK(whole_tokens_of(answers) == expected);
       for (const Answer& answer : answers)
         accepted += answer.end().speculation.accepted;
       // `rejection` reads the draft's rows where the first shard judges.
       Request sampled = requests()[1];
       sampled.verify = VerifyRule::rejection;
-      CHECK(tokens_of({ask(engine, sampled)})[0].size() == expected[1].size());
+      CHECK(whole_tokens_of({ask(engine, sampled)})[0].size() == expected[1].size());
       CHECK(engine.metrics().restarts == 0);
     }
   CHECK(accepted > 0);
