@@ -20,7 +20,8 @@ ModelPart part_of(std::string_view name) {
 
 bool is_block_weight(std::string_view name) {
   const ModelPart part = part_of(name);
-  const bool router = name.ends_with(".gate.weight");
+  const bool router =
+      name.ends_with(".gate.weight") || name.ends_with(".shared_expert_gate.weight");
   return name.ends_with(".weight") && !router && name.starts_with("model.layers.") &&
          (part == ModelPart::attention || part == ModelPart::feed_forward);
 }
@@ -66,6 +67,12 @@ Result<gpu::HostMatrix> FolderTensors::matrix(TensorKey key, int rows, int cols)
   return quantized_.matrix(layer, rows, cols);
 }
 
+Result<std::vector<float>> FolderTensors::bias(TensorKey key, int size) {
+  const bool router = key.role == TensorRole::router;
+  return files_.vector(router ? prefix_of(key.block) + names_.router_bias : name_of(key) + ".bias",
+                       size);
+}
+
 void FolderTensors::release(TensorKey key) {
   files_.release(name_of(key) + ".weight");
   quantized_.release(name_of(key));
@@ -92,7 +99,8 @@ std::string FolderTensors::name_of(TensorKey key) const {
   case TensorRole::final_norm: return prefixes_.model + "norm";
   case TensorRole::fusion: return prefixes_.model + "fc";
   default:
-    return prefix_of(key.block) + (key.expert < 0 ? name_in_block(key.role) : name_of_expert(key));
+    return prefix_of(key.block) +
+           (key.expert == -1 ? name_in_block(key.role) : name_of_expert(key));
   }
 }
 
@@ -100,6 +108,8 @@ std::string FolderTensors::name_of_expert(TensorKey key) const {
   const char* const part = key.role == TensorRole::gate ? names_.expert_gate
                            : key.role == TensorRole::up ? names_.expert_up
                                                         : names_.expert_down;
+  if (key.expert == shared_expert)
+    return std::string(names_.shared_expert) + part;
   return fmt::format("{}{}.{}", names_.experts, key.expert, part);
 }
 
@@ -116,6 +126,7 @@ const char* FolderTensors::name_in_block(TensorRole role) const {
   case TensorRole::attention_post_norm: return names_.attention_post_norm;
   case TensorRole::ffn_norm: return names_.ffn_norm;
   case TensorRole::router: return names_.router;
+  case TensorRole::shared_gate: return names_.shared_gate;
   case TensorRole::gate: return "mlp.gate_proj";
   case TensorRole::up: return "mlp.up_proj";
   case TensorRole::gate_up: return "mlp.gate_up_proj";

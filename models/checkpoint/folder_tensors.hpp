@@ -32,9 +32,7 @@ public:
   bool has(TensorRole role) const override;
   gpu::DType dtype() const override { return files_.dtype(); }
   Result<gpu::HostMatrix> matrix(TensorKey key, int rows, int cols) override;
-  Result<std::vector<float>> bias(TensorKey key, int size) override {
-    return files_.vector(name_of(key) + ".bias", size);
-  }
+  Result<std::vector<float>> bias(TensorKey key, int size) override;
   Result<std::vector<float>> norm(TensorKey key, int size) override {
     return files_.vector(name_of(key) + ".weight", size);
   }

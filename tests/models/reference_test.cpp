@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 using namespace paceline;
 using namespace paceline::models;
@@ -98,6 +99,25 @@ TEST_CASE("logits, log-probabilities and greedy tokens are the reference's, for 
   }
   MESSAGE("worst relative errors: f32 ", worst_of[0], ", f16 ", worst_of[1], ", bf16 ",
           worst_of[2]);
+}
+
+TEST_CASE("layers that draft, behind a model's last, change nothing and are not its parameters") {
+  json::object entry = test::reference_case("GLM-4.5");
+  const auto plain = test::load_reference(entry, gpu::DType::bf16).value();
+  entry["config"].as_object()["num_nextn_predict_layers"] = 1;
+  auto& tensors = entry["tensors"].as_array();
+  for (const char* name : {"self_attn.q_proj", "eh_proj", "shared_head.head", "embed_tokens"})
+    tensors.push_back(
+        {fmt::format("model.layers.3.{}.weight", name), json::array{160, 48}, 0.3, 0.0});
+  const auto model = test::load_reference(entry, gpu::DType::bf16);
+  REQUIRE_MESSAGE(model, model.error().text());
+  CHECK((*model)->info().parameters == plain->info().parameters);
+  const auto tokens = test::some_tokens(20, 160);
+  CHECK(test::same_bits(test::logits_of(*model, tokens), test::logits_of(plain, tokens)));
+  entry["config"].as_object().erase("num_nextn_predict_layers");
+  const auto refused = test::load_reference(entry, gpu::DType::bf16);
+  REQUIRE(!refused);
+  CHECK(refused.error().text().find("model.layers.3.") != std::string::npos);
 }
 
 TEST_CASE("every family's rows have the same bits in one pass, in chunks, alone and in company") {
