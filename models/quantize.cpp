@@ -299,6 +299,13 @@ Result<QuantizationReport> quantize_checkpoint(const std::string& location, cons
   auto files = TensorFiles::open(location);
   if (!files)
     return tl::unexpected(files.error());
+  for (const TensorFiles::Stored& tensor : files->tensors())
+    if (tensor.entry->shape.size() > 2)
+      return fail(ErrorCode::unsupported,
+                  fmt::format("{}: tensor {} has the matrices of all experts in one",
+                              text::shown_path(location), text::shown(tensor.entry->name)),
+                  "quantize a checkpoint with a tensor for each expert, or this one while it is "
+                  "loaded, with --weights");
   const std::vector<std::string> plain = unquantized_in(*config);
   Quantizer quantizer(std::move(*files), options, config->tied_embedding);
   Result<QuantizationReport> report;

@@ -29,8 +29,8 @@ bool is_block_weight(std::string_view name) {
 /// Ignores tensors that change nothing: stored copies of the rotary frequencies, which are computed
 /// from config.json, and scales of what is not quantized here.
 FolderTensors::FolderTensors(TensorFiles files, const BlockTensors& names,
-                             StoredQuantization quantization, NamePrefixes prefixes)
-    : files_(std::move(files)), names_(names), prefixes_(std::move(prefixes)),
+                             StoredQuantization quantization, NamePrefixes prefixes, int experts)
+    : files_(std::move(files)), names_(names), prefixes_(std::move(prefixes)), experts_(experts),
       quantized_(files_, std::move(quantization)) {
   for (const TensorFiles::Stored& tensor : files_.tensors())
     if (tensor.entry->name.ends_with(".self_attn.rotary_emb.inv_freq") ||
@@ -58,7 +58,28 @@ bool FolderTensors::has(TensorRole role) const {
   }
 }
 
+/// Returns the name of the tensor of all experts that has this one's matrix; empty: it has a tensor
+/// of its own.
+std::string FolderTensors::stack_of(TensorKey key) const {
+  if (key.expert < 0)
+    return "";
+  const bool down = key.role == TensorRole::down;
+  std::string name = prefix_of(key.block) + names_.experts + (down ? "down_proj" : "gate_up_proj");
+  return files_.has(name) ? name : "";
+}
+
+/// Returns a matrix of the tensor of all experts, in which `up` stands below `gate`.
+Result<gpu::HostMatrix> FolderTensors::matrix_in_stack(const std::string& stack, TensorKey key,
+                                                       int rows, int cols) {
+  const int height = key.role == TensorRole::down ? rows : 2 * rows;
+  const std::int64_t first =
+      std::int64_t(key.expert) * height + (key.role == TensorRole::up ? rows : 0);
+  return files_.matrix_in(stack, {experts_, height, cols}, first, rows);
+}
+
 Result<gpu::HostMatrix> FolderTensors::matrix(TensorKey key, int rows, int cols) {
+  if (const std::string stack = stack_of(key); !stack.empty())
+    return matrix_in_stack(stack, key, rows, cols);
   const std::string layer = name_of(key);
   if (!quantized_.has(layer))
     return files_.matrix(layer + ".weight", rows, cols);
@@ -74,7 +95,7 @@ Result<std::vector<float>> FolderTensors::bias(TensorKey key, int size) {
 }
 
 void FolderTensors::release(TensorKey key) {
-  files_.release(name_of(key) + ".weight");
+  files_.release(name(key));
   quantized_.release(name_of(key));
 }
 
@@ -90,6 +111,11 @@ void FolderTensors::read_ahead_block(int block) const {
 /// Returns the prefix of the names of a block's tensors.
 std::string FolderTensors::prefix_of(int block) const {
   return prefixes_.numbered ? fmt::format("{}{}.", prefixes_.blocks, block) : prefixes_.blocks;
+}
+
+std::string FolderTensors::name(TensorKey key) const {
+  const std::string stack = stack_of(key);
+  return stack.empty() ? name_of(key) + ".weight" : stack;
 }
 
 std::string FolderTensors::name_of(TensorKey key) const {
