@@ -220,7 +220,7 @@ TEST_CASE(
   CHECK(glm.mixture->shared_ffn == 32);
   CHECK(glm.active_ffn() == doctest::Approx((80 + 2 * (3 * 16 + 32)) / 3.0));
   CHECK(glm.stored_ffn() == doctest::Approx((80 + 2 * (16 * 16 + 32)) / 3.0));
-  CHECK(glm.ropes.front().frequencies.size() == 3); // half of a head of 12
+  CHECK(glm.ropes.front().frequencies.size() == 4); // half of a head of 16
   const ModelConfig mixed = read("Qwen 3 MoE with dense layers and windows", {}).value();
   CHECK(mixed.mixture->layers == std::vector<bool>{false, false, false, true});
   CHECK(mixed.mixtures() == 1);
