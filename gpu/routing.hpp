@@ -12,8 +12,6 @@ namespace paceline::gpu {
 /// softmax over the row, or each by itself.
 enum class RouterScores { softmax, sigmoid };
 
-/// The most groups that a router's experts are divided into.
-inline constexpr int router_groups_max = 32;
 /// Added to a sum of weights that others are divided by, which may be 0 where sigmoids are.
 inline constexpr float router_sum_least = 1e-20f;
 

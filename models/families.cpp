@@ -1,5 +1,6 @@
 #include "models/families.hpp"
 
+#include "gpu/limits.hpp"
 #include "models/limits.hpp"
 #include "models/rope.hpp"
 #include "text/json.hpp"
@@ -132,8 +133,8 @@ void read_qwen2_moe(text::JsonFields& fields, ModelConfig& c) {
 /// Reads the groups to which a router limits the experts of a row.
 void read_groups(text::JsonFields& fields, MixtureConfig& mixture) {
   gpu::RouterOptions& router = mixture.router;
-  router.groups = int(fields.integer("n_group", 1, gpu::router_groups_max, 1));
-  router.groups_used = int(fields.integer("topk_group", 1, gpu::router_groups_max, 1));
+  router.groups = int(fields.integer("n_group", 1, gpu::limits::router_groups_max, 1));
+  router.groups_used = int(fields.integer("topk_group", 1, gpu::limits::router_groups_max, 1));
   const int size = mixture.experts / router.groups;
   if (router.groups_used > router.groups || mixture.experts % router.groups != 0 ||
       (router.groups > 1 && size < 2) || mixture.top_k > router.groups_used * size)

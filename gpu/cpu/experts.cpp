@@ -1,5 +1,6 @@
 // Mixtures of experts on a team of CPU threads.
 #include "gpu/cpu/operations.hpp"
+#include "gpu/limits.hpp"
 
 #include <algorithm>
 #include <array>
@@ -63,7 +64,7 @@ float group_score(const Keys& keys, int group) {
 std::uint32_t open_groups(const Keys& keys, const RouterOptions& options) {
   if (options.groups_used == options.groups)
     return ~0u;
-  std::array<float, router_groups_max> scores;
+  std::array<float, limits::router_groups_max> scores;
   for (int g = 0; g < options.groups; ++g)
     scores[std::size_t(g)] = group_score(keys, g);
   std::uint32_t open = 0;
@@ -139,7 +140,7 @@ void sort_by_expert(const Routing& routing) {
 void CpuOperations::route(const Routing& routing, Tensor scores, const float* bias,
                           const RouterOptions& options) {
   assert(scores.rows == routing.rows && scores.cols == routing.experts &&
-         routing.top_k <= routing.experts && options.groups <= router_groups_max &&
+         routing.top_k <= routing.experts && options.groups <= limits::router_groups_max &&
          routing.experts % options.groups == 0);
   const Share rows = share(routing.rows);
   for (int r = rows.begin; r < rows.end; ++r)

@@ -1,6 +1,7 @@
 #include "gpu/cuda/operations.hpp"
 
 #include "gpu/cuda/weight.hpp"
+#include "gpu/limits.hpp"
 #include "gpu/thread_lane.hpp"
 
 #include <algorithm>
@@ -293,7 +294,7 @@ void CudaOperations::gather_columns(Tensor out, Tensor in, const float* columns)
 void CudaOperations::route(const Routing& routing, Tensor scores, const float* bias,
                            const RouterOptions& options) {
   assert(scores.rows == routing.rows && scores.cols == routing.experts &&
-         routing.top_k <= routing.experts && options.groups <= router_groups_max &&
+         routing.top_k <= routing.experts && options.groups <= limits::router_groups_max &&
          routing.experts % options.groups == 0);
   PACELINE_CUDA_CHECK(kernels::route(queue("route"), routing, scores, bias, options));
 }
