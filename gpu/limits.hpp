@@ -10,6 +10,8 @@ namespace paceline::gpu::limits {
 inline constexpr int lane_threads_max = 256;
 /// A larger core number in a device's name is refused.
 inline constexpr int core_index_max = 4095;
+/// A model whose router has its experts in more groups is refused.
+inline constexpr int router_groups_max = 32;
 /// A lane's queue holds so many steps; `submit` refuses more, and the owner treats the lane as
 /// failed.
 inline constexpr std::size_t lane_queue_max = 64;

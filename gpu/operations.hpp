@@ -221,9 +221,11 @@ public:
   /// They depend on a row alone all the same, if rows come in whole chunks of fast_chunk.
   virtual void linear_fast(Tensor out, Tensor in, const Weight& w, bool add);
   /// Chooses the experts of each row: those with the highest scores, among equal ones the lowest
-  /// number. A weight is the expert's part of a softmax over all scores of the row. scores: [rows,
-  /// experts].
-  virtual void route(const Routing& routing, Tensor scores, const RouterOptions& options) = 0;
+  /// number. A weight is what RouterScores makes of the score, in the row. scores: [rows, experts],
+  /// overwritten. bias: [experts], f32, is added where experts and groups are chosen, not to
+  /// weights; null: none. Groups and biases are for RouterScores::sigmoid.
+  virtual void route(const Routing& routing, Tensor scores, const float* bias,
+                     const RouterOptions& options) = 0;
   /// Sets out[s] = in * w_e^T + bias for the expert e of each slot s. w: the experts' weights one
   /// below the other, of equal outputs, which are a multiple of 16. out: [picks, an expert's
   /// outputs], in slots; in: [rows, inputs] or [picks, inputs], as `order` says. The weights of an
@@ -233,6 +235,8 @@ public:
   /// Sets out[r] to the weighted sum of a row's picks in the order of these, or adds it with `add`.
   /// out: [rows, cols]; in: [picks, cols], in slots.
   virtual void combine(Tensor out, Tensor in, const Routing& routing, bool add) = 0;
+  /// Sets x[r, i] *= sigmoid(scores[r, 0]) (the gate of a shared expert). scores: [rows, 1].
+  virtual void scale_rows(Tensor x, Tensor scores) = 0;
   /// Normalises and rotates queries and keys in place (pairs (i, i + rope's columns), Su et al.
   /// 2021 as in Llama), then writes keys and values to the cache. qkv: [rows, (heads + 2 kv_heads)
   /// * head_dim], queries first, then keys, then values.

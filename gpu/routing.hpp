@@ -8,9 +8,24 @@
 
 namespace paceline::gpu {
 
-/// How a router's scores become the weights of the experts that a row goes to.
+/// What a router's scores are made of before experts are chosen: each the expert's part of a
+/// softmax over the row, or each by itself.
+enum class RouterScores { softmax, sigmoid };
+
+/// Added to a sum of weights that others are divided by, which may be 0 where sigmoids are.
+inline constexpr float router_sum_least = 1e-20f;
+
+/// How a router's scores become the weights of the experts that a row goes to. Sigmoids and groups
+/// are those of DeepSeek-V3 (2024), sections 2.1.2 and 2.1.3.
 struct RouterOptions {
   bool normalised = false; ///< The weights of a row's experts are divided by their sum.
+  RouterScores scores = RouterScores::softmax;
+  float scale = 1; ///< Factor of the weights, after they were normalised.
+  /// Experts are in `groups` of as many neighbours, two or more. A row goes to experts of
+  /// `groups_used` groups only: those whose two best experts have the highest sum. One group: to
+  /// any.
+  int groups = 1;
+  int groups_used = 1;
 
   bool operator==(const RouterOptions&) const = default;
 };

@@ -7,7 +7,9 @@ namespace {
 
 double average_ffn(const ModelConfig& c, int MixtureConfig::*experts) {
   const double share = double(c.mixtures()) / c.layers;
-  return (1 - share) * c.ffn + (c.mixture ? share * (*c.mixture).*experts * c.mixture->ffn : 0);
+  const MixtureConfig mixture = c.mixture.value_or(MixtureConfig());
+  const double units = double(mixture.*experts) * mixture.ffn + mixture.shared_ffn;
+  return (1 - share) * c.ffn + share * units;
 }
 
 } // namespace

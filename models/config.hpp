@@ -30,12 +30,17 @@ struct LayerConfig {
 };
 
 /// Feed-forwards that are mixtures of experts (Shazeer et al. 2017; in a transformer Lepikhin et
-/// al. 2020): a row goes to the `top_k` experts that its router scores highest.
+/// al. 2020): a row goes to the `top_k` experts that its router scores highest. Beside them there
+/// may be a dense feed-forward that takes every row (a shared expert; Dai et al. 2024,
+/// section 3.2).
 struct MixtureConfig {
   int experts = 0;
   int top_k = 0;
   int ffn = 0; ///< Width of each expert.
   gpu::RouterOptions router;
+  bool router_bias = false; ///< Experts are chosen by score and bias.
+  int shared_ffn = 0;       ///< Width of the shared expert; 0: there is none.
+  bool shared_gate = false; ///< Its output is multiplied by the sigmoid of a score of its own.
   std::vector<bool> layers; ///< [layers]: whether a layer has a mixture; the others are dense.
 };
 
@@ -74,7 +79,10 @@ struct ModelConfig {
   std::vector<LayerConfig> attention; ///< [layers]
   StoredQuantization quantization;
   std::optional<MixtureConfig> mixture; ///< None: all layers are dense.
-  std::optional<FusionConfig> fusion;   ///< None: it is not a head.
+  /// Blocks that are stored behind the last layer, and draft tokens (multi-token prediction). They
+  /// are not read.
+  int draft_blocks = 0;
+  std::optional<FusionConfig> fusion; ///< None: it is not a head.
   std::vector<int> taps; ///< Layers whose inputs stay in the pages, for a head to read.
 
   /// Returns the rows of the output head.

@@ -1,5 +1,6 @@
 #include "models/families.hpp"
 
+#include "gpu/limits.hpp"
 #include "models/limits.hpp"
 #include "models/rope.hpp"
 #include "text/json.hpp"
@@ -62,6 +63,10 @@ void read_qwen2(text::JsonFields& fields, ModelConfig& c) {
   c.attention_out_bias = false;
 }
 
+int width_of(text::JsonFields& fields, const char* key, int absent) {
+  return int(fields.integer(key, 1, 8 * limits::hidden_max, absent));
+}
+
 /// Reads a mixture in the layers that `mixes` says. count: what the file calls the experts' number.
 template <class F>
 void read_mixture(text::JsonFields& fields, ModelConfig& c, const char* count, int ffn,
@@ -88,22 +93,90 @@ void read_mixtral(text::JsonFields& fields, ModelConfig& c) {
   c.mixture->router.normalised = true;
 }
 
-/// Reads the options of Qwen 3 MoE. Every nth layer is a mixture, unless it is listed as dense.
-void read_qwen3_moe(text::JsonFields& fields, ModelConfig& c) {
-  const bool slides = fields.boolean("use_sliding_window", false);
-  const int window = window_of(fields, 4096);
-  set_windows(fields, c, slides ? window : 0, [](int) { return true; });
+/// Reads the mixtures of Qwen's models. Every nth layer has one, unless it is listed as dense.
+void read_qwen_mixture(text::JsonFields& fields, ModelConfig& c, int ffn_absent) {
   const auto step = fields.integer("decoder_sparse_step", 1, limits::layers_max, 1);
   const json::value* list = fields.find("mlp_only_layers");
   const bool listed = list && !list->is_null();
   if (listed && !list->is_array())
     return fields.wrong(ErrorCode::corrupt, "mlp_only_layers is not a list", "");
-  const auto ffn = fields.integer("moe_intermediate_size", 1, 8 * limits::hidden_max, 768);
-  read_mixture(fields, c, "num_experts", int(ffn), [&](int layer) {
-    const bool dense = listed && std::ranges::count(list->get_array(), json::value(layer)) > 0;
-    return !dense && (layer + 1) % step == 0;
-  });
+  read_mixture(fields, c, "num_experts", width_of(fields, "moe_intermediate_size", ffn_absent),
+               [&](int layer) {
+                 const bool dense =
+                     listed && std::ranges::count(list->get_array(), json::value(layer)) > 0;
+                 return !dense && (layer + 1) % step == 0;
+               });
   c.mixture->router.normalised = fields.boolean("norm_topk_prob", false);
+}
+
+void read_qwen3_moe(text::JsonFields& fields, ModelConfig& c) {
+  const bool slides = fields.boolean("use_sliding_window", false);
+  const int window = window_of(fields, 4096);
+  set_windows(fields, c, slides ? window : 0, [](int) { return true; });
+  read_qwen_mixture(fields, c, 768);
+}
+
+/// Reads the options of Qwen 2 MoE. If layers have windows, every other one of the first has.
+void read_qwen2_moe(text::JsonFields& fields, ModelConfig& c) {
+  const bool slides = fields.boolean("use_sliding_window", false);
+  const int window = window_of(fields, 4096);
+  const auto first = fields.integer("max_window_layers", 0, limits::layers_max, 28);
+  set_windows(fields, c, slides ? window : 0,
+              [&](int layer) { return layer < first && layer % 2 == 0; });
+  c.qkv_bias = fields.boolean("qkv_bias", true);
+  c.attention_out_bias = false;
+  read_qwen_mixture(fields, c, 1408);
+  c.mixture->shared_ffn = width_of(fields, "shared_expert_intermediate_size", 5632);
+  c.mixture->shared_gate = true;
+}
+
+/// Reads the groups to which a router limits the experts of a row.
+void read_groups(text::JsonFields& fields, MixtureConfig& mixture) {
+  gpu::RouterOptions& router = mixture.router;
+  router.groups = int(fields.integer("n_group", 1, gpu::limits::router_groups_max, 1));
+  router.groups_used = int(fields.integer("topk_group", 1, gpu::limits::router_groups_max, 1));
+  const int size = mixture.experts / router.groups;
+  if (router.groups_used > router.groups || mixture.experts % router.groups != 0 ||
+      (router.groups > 1 && size < 2) || mixture.top_k > router.groups_used * size)
+    fields.wrong(ErrorCode::corrupt,
+                 fmt::format("{} experts in {} groups ({}), of which a row goes to {} ({}), give "
+                             "it no {}",
+                             mixture.experts, router.groups, fields.spelled("n_group"),
+                             router.groups_used, fields.spelled("topk_group"), mixture.top_k),
+                 "the checkpoint contradicts itself");
+}
+
+/// Reads mixtures whose routers are those of DeepSeek-V3: behind the first layers, with a shared
+/// expert as wide as several others.
+void read_sigmoid_mixture(text::JsonFields& fields, ModelConfig& c, int shared, bool normalised) {
+  const auto first = fields.integer("first_k_dense_replace", 0, limits::layers_max, shared);
+  const int ffn = width_of(fields, "moe_intermediate_size", 1408);
+  read_mixture(fields, c, "n_routed_experts", ffn, [&](int layer) { return layer >= first; });
+  const auto count = fields.integer("n_shared_experts", 0, limits::experts_max, shared);
+  if (count * ffn > 8 * limits::hidden_max)
+    fields.wrong(ErrorCode::corrupt, fmt::format("n_shared_experts {} is too large", count), "");
+  c.mixture->shared_ffn = int(count) * ffn;
+  c.mixture->router_bias = true;
+  gpu::RouterOptions& router = c.mixture->router;
+  router.scores = gpu::RouterScores::sigmoid;
+  router.normalised = fields.boolean("norm_topk_prob", normalised);
+  router.scale = float(fields.number("routed_scaling_factor", 1e-6, 1e6, 1));
+  read_groups(fields, *c.mixture);
+}
+
+/// Reads the options of GLM-4.5 and 4.6, whose files have a layer for drafts at the end.
+void read_glm4_moe(text::JsonFields& fields, ModelConfig& c) {
+  read_sigmoid_mixture(fields, c, 1, true);
+  c.qk_norm = fields.boolean("use_qk_norm", false) ? QkNorm::per_head : QkNorm::none;
+  c.attention_out_bias = false;
+  c.draft_blocks = int(fields.integer("num_nextn_predict_layers", 0, limits::layers_max, 0));
+}
+
+void read_dots1(text::JsonFields& fields, ModelConfig& c) {
+  const int window = window_of(fields, 4096);
+  const auto whole = fields.integer("max_window_layers", 0, limits::layers_max, 62);
+  set_windows(fields, c, window, [&](int layer) { return layer >= whole; });
+  read_sigmoid_mixture(fields, c, 0, false);
 }
 
 void read_olmoe(text::JsonFields& fields, ModelConfig& c) {
@@ -192,11 +265,27 @@ const Family families[] = {
      .qk_norm = QkNorm::per_head,
      .head_dim = 128,
      .read = read_qwen},
+    {.architecture = "Qwen2MoeForCausalLM",
+     .model_type = "qwen2_moe",
+     .models = "Qwen 1.5 and 2 MoE",
+     .tensors = {.shared_expert = "mlp.shared_expert."},
+     .read = read_qwen2_moe},
     {.architecture = "Qwen3MoeForCausalLM",
      .model_type = "qwen3_moe",
      .models = "Qwen 3 MoE",
      .qk_norm = QkNorm::per_head,
      .read = read_qwen3_moe},
+    {.architecture = "Glm4MoeForCausalLM",
+     .model_type = "glm4_moe",
+     .models = "GLM-4.5 and 4.6",
+     .norm_epsilon = 1e-5,
+     .rope = {.partial = true, .rotated = 0.5},
+     .read = read_glm4_moe},
+    {.architecture = "Dots1ForCausalLM",
+     .model_type = "dots1",
+     .models = "dots.llm1",
+     .qk_norm = QkNorm::per_head,
+     .read = read_dots1},
     {.architecture = "Gemma2ForCausalLM",
      .model_type = "gemma2",
      .models = "Gemma 2",

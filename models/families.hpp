@@ -20,6 +20,9 @@ struct BlockTensors {
   const char* expert_gate = "gate_proj";
   const char* expert_up = "up_proj";
   const char* expert_down = "down_proj";
+  const char* router_bias = "mlp.gate.e_score_correction_bias"; ///< The whole name.
+  const char* shared_expert = "mlp.shared_experts.";            ///< Before the names of its parts.
+  const char* shared_gate = "mlp.shared_expert_gate";
   bool fused = false; ///< It has qkv_proj and gate_up_proj, in place of three and two tensors.
 };
 

@@ -207,7 +207,7 @@ private:
       for (const TensorRole role :
            {TensorRole::embedding, TensorRole::head, TensorRole::final_norm})
         tensors_->ignore({role});
-    for (int layer = 0; layer < config_.layers; ++layer)
+    for (int layer = 0; layer < config_.layers + config_.draft_blocks; ++layer)
       if (!is_loaded(layer))
         tensors_->ignore_block(layer);
   }

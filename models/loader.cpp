@@ -14,8 +14,9 @@ namespace {
 std::size_t layer_bytes(const TransformerWeights& weights) {
   std::size_t bytes = 0;
   for (const TransformerBlock& b : weights.blocks)
-    for (const auto& layer : {b.qkv, b.attention_out, b.gate_up, b.down})
-      bytes += layer->bytes();
+    for (const auto& layer :
+         {b.qkv, b.attention_out, b.gate_up, b.down, b.shared_gate_up, b.shared_down})
+      bytes += layer ? layer->bytes() : 0;
   return bytes;
 }
 
@@ -150,10 +151,21 @@ private:
     b.attention_post_norm = hidden_norm(TensorRole::attention_post_norm);
     b.ffn_norm = hidden_norm(TensorRole::ffn_norm);
     b.ffn_post_norm = hidden_norm(TensorRole::ffn_post_norm);
-    if (c.mixture_in(i))
-      b.router = packer_.pack({{{TensorRole::router, i}, c.mixture->experts}}, c.hidden);
+    if (const MixtureConfig* mixture = c.mixture_in(i))
+      set_router(b, i, *mixture);
     set_layers(b, i);
     return b;
+  }
+
+  void set_router(TransformerBlock& b, int i, const MixtureConfig& mixture) {
+    std::vector<LayerPart> parts{{{TensorRole::router, i}, mixture.experts}};
+    if (mixture.shared_gate)
+      parts.push_back({{TensorRole::shared_gate, i}, 1});
+    b.router = packer_.pack(parts, config_.hidden);
+    if (!mixture.router_bias)
+      return;
+    if (const auto bias = packer_.keep(tensors_.bias({TensorRole::router, i}, mixture.experts)))
+      b.router_bias = packer_.upload(*bias);
   }
 
   void set_layers(TransformerBlock& b, int i) {
@@ -183,6 +195,15 @@ private:
     }
     b.gate_up = layer(gate_up, config_.hidden);
     b.down = columns(down, mixture.ffn, own);
+    if (mixture.shared_ffn == 0)
+      return;
+    const Range shared = shard_.part(mixture.shared_ffn);
+    b.shared_gate_up =
+        layer({{{TensorRole::gate, i, shared_expert}, mixture.shared_ffn, false, {shared}},
+               {{TensorRole::up, i, shared_expert}, mixture.shared_ffn, false, {shared}}},
+              config_.hidden);
+    b.shared_down = columns({{{TensorRole::down, i, shared_expert}, config_.hidden}},
+                            mixture.shared_ffn, shared);
   }
 
   std::shared_ptr<const gpu::Weight> query_key_value(int i) {

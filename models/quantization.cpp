@@ -285,21 +285,21 @@ StoredQuantization read_quantization(text::JsonFields& config) {
 
 json::object quantization_config(const gpu::Quantization& blocks,
                                  const std::optional<gpu::Quantization>& head,
-                                 const std::string& router) {
+                                 const std::vector<std::string>& plain) {
   json::object layers;
-  json::array plain;
-  if (!router.empty())
-    plain.emplace_back("*." + router);
+  json::array exclude;
+  for (const std::string& layer : plain)
+    exclude.emplace_back("*." + layer);
   if (head)
     layers["lm_head"] = quark_layer(*head);
   else
-    plain.emplace_back("lm_head");
+    exclude.emplace_back("lm_head");
   return {{"quant_method", "quark"},
           {"quant_mode", "eager_mode"},
           {"global_quant_config", quark_layer(blocks)},
           {"layer_quant_config", std::move(layers)},
           {"layer_type_quant_config", json::object()},
-          {"exclude", std::move(plain)},
+          {"exclude", std::move(exclude)},
           {"algo_config", nullptr},
           {"softmax_quant_spec", nullptr},
           {"export",

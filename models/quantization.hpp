@@ -41,9 +41,9 @@ struct StoredQuantization {
 StoredQuantization read_quantization(text::JsonFields& config);
 
 /// Makes a quantization_config in Quark's layout: blocks in one format, the head in another or in
-/// none. router: the name in a block of a layer that is never quantized; empty: there is none.
+/// none. plain: the names in a block of layers that are never quantized.
 boost::json::object quantization_config(const gpu::Quantization& blocks,
                                         const std::optional<gpu::Quantization>& head,
-                                        const std::string& router);
+                                        const std::vector<std::string>& plain);
 
 } // namespace paceline::models

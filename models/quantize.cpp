@@ -259,12 +259,23 @@ Result<void> copy_others(const fs::path& from, const fs::path& to) {
   return {};
 }
 
+/// Returns the names in a block of layers that stay as they are: those that choose experts.
+std::vector<std::string> unquantized_in(const ModelConfig& config) {
+  const BlockTensors& names = block_tensors(config.architecture);
+  std::vector<std::string> out;
+  if (config.mixture)
+    out.emplace_back(names.router);
+  if (config.mixture && config.mixture->shared_gate)
+    out.emplace_back(names.shared_gate);
+  return out;
+}
+
 Result<void> write_config(const fs::path& from, const fs::path& to, const QuantizeOptions& options,
-                          const std::string& router) {
+                          const std::vector<std::string>& plain) {
   auto config = read_json_object((from / "config.json").string());
   if (!config)
     return tl::unexpected(config.error());
-  (*config)["quantization_config"] = quantization_config(options.blocks, options.head, router);
+  (*config)["quantization_config"] = quantization_config(options.blocks, options.head, plain);
   if (options.head)
     (*config)["tie_word_embeddings"] = false;
   return write_text(to / "config.json", boost::json::serialize(*config));
@@ -288,7 +299,14 @@ Result<QuantizationReport> quantize_checkpoint(const std::string& location, cons
   auto files = TensorFiles::open(location);
   if (!files)
     return tl::unexpected(files.error());
-  const std::string router = config->mixture ? block_tensors(config->architecture).router : "";
+  for (const TensorFiles::Stored& tensor : files->tensors())
+    if (tensor.entry->shape.size() > 2)
+      return fail(ErrorCode::unsupported,
+                  fmt::format("{}: tensor {} has the matrices of all experts in one",
+                              text::shown_path(location), text::shown(tensor.entry->name)),
+                  "quantize a checkpoint with a tensor for each expert, or this one while it is "
+                  "loaded, with --weights");
+  const std::vector<std::string> plain = unquantized_in(*config);
   Quantizer quantizer(std::move(*files), options, config->tied_embedding);
   Result<QuantizationReport> report;
   const auto written = base::write_folder(path, [&](const std::string& folder) -> Result<void> {
@@ -296,7 +314,7 @@ Result<QuantizationReport> quantize_checkpoint(const std::string& location, cons
     if (!report)
       return tl::unexpected(report.error());
     return copy_others(location, folder).and_then([&] {
-      return write_config(location, folder, options, router);
+      return write_config(location, folder, options, plain);
     });
   });
   if (!written)

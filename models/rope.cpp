@@ -128,8 +128,8 @@ RopeConfig read_object(text::JsonFields& fields, const std::string& key, const j
   text::JsonFields inner(flat ? fields.where() : fields.where() + ": " + key, object,
                          fields.spellings());
   theta = inner.number("rope_theta", theta_min, theta_max, theta);
-  const double rotated =
-      inner.number("partial_rotary_factor", 0, 1, fields.number("partial_rotary_factor", 0, 1, 1));
+  const double rotated = inner.number("partial_rotary_factor", 0, 1,
+                                      fields.number("partial_rotary_factor", 0, 1, rules.rotated));
   const std::string type = inner.string("rope_type", inner.string("type", "default"));
   if (rotated != 1 && !rules.partial)
     inner.wrong(ErrorCode::unsupported,

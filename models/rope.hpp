@@ -10,6 +10,7 @@ namespace paceline::models {
 struct RopeRules {
   double theta = 10'000; ///< Base if config.json does not give one.
   bool partial = false;  ///< A part of a head may be rotated.
+  double rotated = 1;    ///< This part of it, if config.json does not give one.
   bool scaled = true;    ///< Scalings are known; not those of Phi 3, whose "yarn" is another one.
   bool by_layer_type = false; ///< "rope_parameters" holds an object for each kind of layer.
 };

@@ -19,7 +19,8 @@ bool divides(const ModelConfig& c, bool in_blocks, int shards) {
     return false;
   const int attended = c.heads / shards * c.head_dim;
   const int tile = in_blocks && shards > 1 ? gpu::mx_block : 1;
-  if (c.mixture && c.mixture->ffn % (shards * std::max(tile, 8)) != 0)
+  if (c.mixture && (c.mixture->ffn % (shards * std::max(tile, 8)) != 0 ||
+                    c.mixture->shared_ffn % (shards * tile) != 0))
     return false;
   return attended % tile == 0 && c.ffn / shards % tile == 0;
 }
@@ -51,7 +52,8 @@ ModelConfig Shard::config(ModelConfig whole) const {
   whole.ffn = ffn(whole).count;
   whole.heads = heads_here;
   if (whole.mixture)
-    whole.mixture->ffn = part(whole.mixture->ffn).count;
+    for (int* width : {&whole.mixture->ffn, &whole.mixture->shared_ffn})
+      *width = part(*width).count;
   return whole;
 }
 
@@ -71,8 +73,11 @@ Result<void> check_shards(const std::string& location, const ModelConfig& c, boo
   if (divides(c, in_blocks, shards))
     return {};
   const std::string experts =
-      c.mixture ? fmt::format("experts of {} units, in whole eights", c.mixture->ffn)
-                : fmt::format("{} feed-forward units", c.ffn);
+      !c.mixture ? fmt::format("{} feed-forward units", c.ffn)
+      : c.mixture->shared_ffn > 0
+          ? fmt::format("experts of {} units, in whole eights, and shared ones of {}",
+                        c.mixture->ffn, c.mixture->shared_ffn)
+          : fmt::format("experts of {} units, in whole eights", c.mixture->ffn);
   return refuse(fmt::format("has {} heads, {} of keys and values, and {}{}", c.heads, c.kv_heads,
                             experts,
                             in_blocks ? fmt::format(", in blocks of {}", gpu::mx_block) : ""),

@@ -60,6 +60,8 @@ std::vector<std::shared_ptr<const gpu::Weight>> TransformerShard::dense_weights(
     all.insert(all.end(), {block.qkv, block.attention_out});
     if (!block.router)
       all.insert(all.end(), {block.gate_up, block.down});
+    if (block.shared_down)
+      all.insert(all.end(), {block.shared_gate_up, block.shared_down});
   }
   return all;
 }
@@ -106,11 +108,13 @@ Result<void> TransformerShard::allocate(TransformerWorkspace& workspace, const g
       {&space.all.attended, rows, blocks ? c.heads * c.head_dim : 0},
       {&space.all.gate_up, rows, 2 * ffn},
       {&space.all.activated, rows, ffn},
-      {&space.mixture.scores, rows, mixture.experts},
+      {&space.mixture.scores, rows, mixture.experts + mixture.shared_gate},
       {&space.mixture.gate_up, picks, 2 * mixture.ffn},
       {&space.mixture.activated, picks, mixture.ffn},
       {&space.mixture.out, picks, mixture.experts > 0 ? c.hidden : 0},
       {&space.mixture.routing, 1, mixture.experts > 0 ? int(routing / sizeof(float)) : 0},
+      {&space.mixture.shared_gate_up, rows, 2 * mixture.shared_ffn},
+      {&space.mixture.shared_activated, rows, mixture.shared_ffn},
       {&space.last, max_logit_rows, narrows ? c.hidden : 0},
       {&space.last_qkv, max_logit_rows, narrows ? qkv : 0},
       {&space.tapped, max_rows, c.fusion ? c.fusion->features : 0},
@@ -313,12 +317,31 @@ void TransformerShard::Pass::feed_experts(gpu::Operations& operations, const Tra
   const gpu::Tensor activated = space.activated.slice(0, routing.picks());
   const gpu::Tensor given = space.out.slice(0, routing.picks());
   operations.linear(scores, in, *b.router);
-  operations.route(routing, scores, mixture.router);
+  operations.route(routing, scores.columns(0, mixture.experts), floats(b.router_bias),
+                   mixture.router);
   operations.expert_linear(gate_up, in, gpu::RoutedRows::by_row, *b.gate_up, routing);
   operations.gate(activated, gate_up, config().activation);
   operations.expert_linear(given, activated, gpu::RoutedRows::by_slot, *b.down, routing);
-  output(operations, b.ffn_post_norm,
-         [&](gpu::Tensor out, bool add) { operations.combine(out, given, routing, add); });
+  if (b.shared_down)
+    activate_shared(operations, b, in, scores);
+  output(operations, b.ffn_post_norm, [&](gpu::Tensor out, bool add) {
+    operations.combine(out, given, routing, add);
+    if (b.shared_down)
+      multiply(operations, out, space.shared_activated.slice(0, rows()), *b.shared_down, at_.fast,
+               true);
+  });
+}
+
+/// Computes what the shared expert's last product reads. The factor of its output, the same for all
+/// of a row, is multiplied in before that product, which then adds to what the others give.
+void TransformerShard::Pass::activate_shared(gpu::Operations& operations, const TransformerBlock& b,
+                                             gpu::Tensor in, gpu::Tensor scores) const {
+  const gpu::Tensor gate_up = own_.mixture.shared_gate_up.slice(0, rows());
+  const gpu::Tensor activated = own_.mixture.shared_activated.slice(0, rows());
+  multiply(operations, gate_up, in, *b.shared_gate_up, at_.fast);
+  operations.gate(activated, gate_up, config().activation);
+  if (config().mixture->shared_gate)
+    operations.scale_rows(activated, scores.columns(config().mixture->experts, 1));
 }
 
 void TransformerShard::Pass::leave(gpu::Operations& operations) {

@@ -29,11 +29,13 @@ struct Activations {
 
 /// What rows need in a mixture of experts. A row has top_k picks.
 struct MixtureSpace {
-  gpu::Tensor scores;    ///< [rows, experts]
-  gpu::Tensor gate_up;   ///< [picks, 2 ffn of an expert]
-  gpu::Tensor activated; ///< [picks, ffn of an expert]
-  gpu::Tensor out;       ///< [picks, hidden]
-  gpu::Tensor routing;   ///< Memory of a gpu::Routing.
+  gpu::Tensor scores;           ///< [rows, experts, and the gate of the shared one if it has one]
+  gpu::Tensor gate_up;          ///< [picks, 2 ffn of an expert]
+  gpu::Tensor activated;        ///< [picks, ffn of an expert]
+  gpu::Tensor out;              ///< [picks, hidden]
+  gpu::Tensor routing;          ///< Memory of a gpu::Routing.
+  gpu::Tensor shared_gate_up;   ///< [rows, 2 shared_ffn]
+  gpu::Tensor shared_activated; ///< [rows, shared_ffn]
 };
 
 /// One shard's memory for passes.
@@ -103,7 +105,7 @@ public:
   /// Returns whether it is only the final norm and the head.
   bool is_tail() const { return layers() == 0; }
   /// Return the matrices that all rows are multiplied by (the fast path's, too), those of routers,
-  /// and those of experts.
+  /// and those of experts that rows are routed to.
   std::vector<std::shared_ptr<const gpu::Weight>> dense_weights() const;
   std::vector<std::shared_ptr<const gpu::Weight>> router_weights() const;
   std::vector<std::shared_ptr<const gpu::Weight>> expert_weights() const;
@@ -156,6 +158,8 @@ public:
     void output(gpu::Operations& operations, const Norm& norm, const F& give);
     void feed_dense(gpu::Operations& operations, const TransformerBlock& block);
     void feed_experts(gpu::Operations& operations, const TransformerBlock& block);
+    void activate_shared(gpu::Operations& operations, const TransformerBlock& block, gpu::Tensor in,
+                         gpu::Tensor scores) const;
     void norm_full_width(gpu::Operations& operations, const TransformerBlock& block) const;
 
     const TransformerShard& shard_;

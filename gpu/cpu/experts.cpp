@@ -1,10 +1,14 @@
 // Mixtures of experts on a team of CPU threads.
 #include "gpu/cpu/operations.hpp"
+#include "gpu/limits.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <utility>
 
 namespace paceline::gpu::cpu {
 namespace {
@@ -20,34 +24,96 @@ struct Scored {
   }
 };
 
+/// What experts of a row are chosen by.
+struct Keys {
+  const float* scores;
+  const float* bias;  ///< Null: none.
+  std::uint32_t open; ///< A bit for each group whose experts may be chosen.
+  int group;          ///< Experts of a group.
+
+  float of(int expert) const { return bias ? scores[expert] + bias[expert] : scores[expert]; }
+  bool is_open(int expert) const { return open >> (expert / group) & 1; }
+};
+
 /// Returns the first expert behind `last`; if the others are no numbers, `fallback`.
-int next_expert(const float* scores, int experts, const Scored& last, int fallback) {
+int next_expert(const Keys& keys, int experts, const Scored& last, int fallback) {
   Scored best{0, -1};
   for (int e = 0; e < experts; ++e) {
-    const Scored each{scores[e], e};
-    if (last.before(each) && (best.expert < 0 || each.before(best)))
+    const Scored each{keys.of(e), e};
+    if (keys.is_open(e) && last.before(each) && (best.expert < 0 || each.before(best)))
       best = each;
   }
   return best.expert < 0 ? fallback : best.expert;
 }
 
-void choose(const Routing& routing, int row, const float* scores, const RouterOptions& options) {
-  std::int32_t* const chosen = routing.chosen + std::ptrdiff_t(row) * routing.top_k;
-  float* const weights = routing.weights + std::ptrdiff_t(row) * routing.top_k;
-  Scored last;
-  for (int k = 0; k < routing.top_k; ++k) {
-    chosen[k] = next_expert(scores, routing.experts, last, k);
-    last = {scores[chosen[k]], chosen[k]};
+/// Returns the sum of a group's two best keys.
+float group_score(const Keys& keys, int group) {
+  float best[2];
+  best[0] = best[1] = -std::numeric_limits<float>::infinity();
+  for (int e = group * keys.group; e < (group + 1) * keys.group; ++e) {
+    const float key = keys.of(e);
+    if (key > best[0])
+      best[1] = std::exchange(best[0], key);
+    else if (key > best[1])
+      best[1] = key;
   }
-  const float highest = scores[chosen[0]];
+  return best[0] + best[1];
+}
+
+/// Returns the bits of the groups that a row may go to.
+std::uint32_t open_groups(const Keys& keys, const RouterOptions& options) {
+  if (options.groups_used == options.groups)
+    return ~0u;
+  std::array<float, limits::router_groups_max> scores;
+  for (int g = 0; g < options.groups; ++g)
+    scores[std::size_t(g)] = group_score(keys, g);
+  std::uint32_t open = 0;
+  const Keys groups{scores.data(), nullptr, ~0u, options.groups};
+  Scored last;
+  for (int k = 0; k < options.groups_used; ++k) {
+    const int group = next_expert(groups, options.groups, last, k);
+    last = {scores[std::size_t(group)], group};
+    open |= 1u << group;
+  }
+  return open;
+}
+
+/// Sets scores to what each is by itself.
+void apply_sigmoid(float* scores, int experts) {
+  for (int e = 0; e < experts; ++e)
+    scores[e] = 1 / (1 + std::exp(-scores[e]));
+}
+
+/// Sets weights of softmax to the parts that the chosen have in it.
+void apply_softmax(const Routing& routing, const float* scores, float* weights) {
+  const float highest = weights[0];
   float total = 0;
   for (int e = 0; e < routing.experts; ++e)
     total += std::exp(scores[e] - highest);
-  float sum = 0;
   for (int k = 0; k < routing.top_k; ++k)
-    sum += weights[k] = std::exp(scores[chosen[k]] - highest) / total;
-  for (int k = 0; options.normalised && k < routing.top_k; ++k)
-    weights[k] /= sum;
+    weights[k] = std::exp(weights[k] - highest) / total;
+}
+
+void choose(const Routing& routing, int row, float* scores, const float* bias,
+            const RouterOptions& options) {
+  std::int32_t* const chosen = routing.chosen + std::ptrdiff_t(row) * routing.top_k;
+  float* const weights = routing.weights + std::ptrdiff_t(row) * routing.top_k;
+  if (options.scores == RouterScores::sigmoid)
+    apply_sigmoid(scores, routing.experts);
+  Keys keys{scores, bias, ~0u, routing.experts / options.groups};
+  keys.open = open_groups(keys, options);
+  Scored last;
+  for (int k = 0; k < routing.top_k; ++k) {
+    chosen[k] = next_expert(keys, routing.experts, last, k);
+    last = {keys.of(chosen[k]), chosen[k]};
+    weights[k] = scores[chosen[k]];
+  }
+  if (options.scores == RouterScores::softmax)
+    apply_softmax(routing, scores, weights);
+  const float sum =
+      options.normalised ? std::accumulate(weights, weights + routing.top_k, 0.0f) : 1;
+  for (int k = 0; k < routing.top_k; ++k)
+    weights[k] = weights[k] / (sum + router_sum_least) * options.scale;
 }
 
 /// Gives every pick its slot: a stable sort by expert.
@@ -71,12 +137,14 @@ void sort_by_expert(const Routing& routing) {
 
 } // namespace
 
-void CpuOperations::route(const Routing& routing, Tensor scores, const RouterOptions& options) {
+void CpuOperations::route(const Routing& routing, Tensor scores, const float* bias,
+                          const RouterOptions& options) {
   assert(scores.rows == routing.rows && scores.cols == routing.experts &&
-         routing.top_k <= routing.experts);
+         routing.top_k <= routing.experts && options.groups <= limits::router_groups_max &&
+         routing.experts % options.groups == 0);
   const Share rows = share(routing.rows);
   for (int r = rows.begin; r < rows.end; ++r)
-    choose(routing, r, scores.row(r), options);
+    choose(routing, r, scores.row(r), bias, options);
   barrier();
   if (rank_ == 0)
     sort_by_expert(routing);
@@ -187,6 +255,22 @@ void CpuOperations::combine(Tensor out, Tensor in, const Routing& routing, bool 
     float* const to = out.row(r) + first;
     for (int i = 0; i < count; ++i)
       to[i] = add ? to[i] + sum[std::size_t(i)] : sum[std::size_t(i)];
+  }
+  barrier();
+}
+
+void CpuOperations::scale_rows(Tensor x, Tensor scores) {
+  assert(scores.rows == x.rows && scores.cols == 1);
+  const int runs = (x.cols + element_run - 1) / element_run;
+  const Share items = share(x.rows * runs);
+  for (int item = items.begin; item < items.end; ++item) {
+    const int r = item / runs;
+    const int first = item % runs * element_run;
+    const int count = std::min(element_run, x.cols - first);
+    const float factor = 1 / (1 + std::exp(-*scores.row(r)));
+    float* const to = x.row(r) + first;
+    for (int i = 0; i < count; ++i)
+      to[i] *= factor;
   }
   barrier();
 }

@@ -101,10 +101,12 @@ public:
   void scatter(Tensor out, Tensor in, std::span<const std::int32_t> rows) override;
   void gather_columns(Tensor out, Tensor in, const float* columns) override;
 
-  void route(const Routing& routing, Tensor scores, const RouterOptions& options) override;
+  void route(const Routing& routing, Tensor scores, const float* bias,
+             const RouterOptions& options) override;
   void expert_linear(Tensor out, Tensor in, RoutedRows order, const Weight& w,
                      const Routing& routing) override;
   void combine(Tensor out, Tensor in, const Routing& routing, bool add) override;
+  void scale_rows(Tensor x, Tensor scores) override;
 
   void copy_pages(const KvPool& pool, std::span<const PageCopy> pages) override;
 

@@ -107,8 +107,9 @@ cudaError_t linear(const Queue& queue, Tensor out, Tensor in, StagedRows staged,
 
 // ---- Mixtures of experts ----------------------------------------------------------------------
 
-/// Chooses experts (Operations::route). scores: [routing.rows, routing.experts].
-cudaError_t route(const Queue& queue, const Routing& routing, Tensor scores,
+/// Chooses experts (Operations::route). scores: [routing.rows, routing.experts], overwritten; bias:
+/// [routing.experts], null: none.
+cudaError_t route(const Queue& queue, const Routing& routing, Tensor scores, const float* bias,
                   const RouterOptions& options);
 /// Sets out = in * w_e^T + bias by experts (Operations::expert_linear). staged: the rows of `in`,
 /// in the same order, if they are rounded.
@@ -116,6 +117,8 @@ cudaError_t expert_linear(const Queue& queue, Tensor out, Tensor in, StagedRows 
                           RoutedRows order, const PackedWeight& w, const Routing& routing);
 /// Sets out to the weighted sums of picks, or += with `add` (Operations::combine).
 cudaError_t combine(const Queue& queue, Tensor out, Tensor in, const Routing& routing, bool add);
+/// Multiplies each row by the sigmoid of its score (Operations::scale_rows). scores: [x.rows, 1].
+cudaError_t scale_rows(const Queue& queue, Tensor x, Tensor scores);
 
 // ---- Plain matrices, for products that are not ours -------------------------------------------
 

@@ -1,6 +1,7 @@
 #include "gpu/cuda/operations.hpp"
 
 #include "gpu/cuda/weight.hpp"
+#include "gpu/limits.hpp"
 #include "gpu/thread_lane.hpp"
 
 #include <algorithm>
@@ -290,10 +291,12 @@ void CudaOperations::gather_columns(Tensor out, Tensor in, const float* columns)
   PACELINE_CUDA_CHECK(kernels::gather_columns(queue("gather_columns"), out, in, columns));
 }
 
-void CudaOperations::route(const Routing& routing, Tensor scores, const RouterOptions& options) {
+void CudaOperations::route(const Routing& routing, Tensor scores, const float* bias,
+                           const RouterOptions& options) {
   assert(scores.rows == routing.rows && scores.cols == routing.experts &&
-         routing.top_k <= routing.experts);
-  PACELINE_CUDA_CHECK(kernels::route(queue("route"), routing, scores, options));
+         routing.top_k <= routing.experts && options.groups <= limits::router_groups_max &&
+         routing.experts % options.groups == 0);
+  PACELINE_CUDA_CHECK(kernels::route(queue("route"), routing, scores, bias, options));
 }
 
 void CudaOperations::expert_linear(Tensor out, Tensor in, RoutedRows order, const Weight& w,
@@ -312,6 +315,12 @@ void CudaOperations::combine(Tensor out, Tensor in, const Routing& routing, bool
   assert(out.rows == routing.rows && in.rows == routing.picks() && out.cols == in.cols);
   staged_ = {};
   PACELINE_CUDA_CHECK(kernels::combine(queue("combine"), out, in, routing, add));
+}
+
+void CudaOperations::scale_rows(Tensor x, Tensor scores) {
+  assert(scores.rows == x.rows && scores.cols == 1);
+  staged_ = {};
+  PACELINE_CUDA_CHECK(kernels::scale_rows(queue("scale_rows"), x, scores));
 }
 
 void CudaOperations::copy_pages(const KvPool& pool, std::span<const PageCopy> pages) {

@@ -21,8 +21,9 @@ Result<ModelConfig> FolderSource::config() const {
 Result<std::unique_ptr<TensorSource>> FolderSource::tensors(const ModelConfig& config) const {
   return TensorFiles::open(location())
       .map([&](TensorFiles&& files) -> std::unique_ptr<TensorSource> {
+        const int experts = config.mixture ? config.mixture->experts : 0;
         return std::make_unique<FolderTensors>(std::move(files), block_tensors(config.architecture),
-                                               config.quantization);
+                                               config.quantization, NamePrefixes(), experts);
       });
 }
 

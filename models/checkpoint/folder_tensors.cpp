@@ -20,7 +20,8 @@ ModelPart part_of(std::string_view name) {
 
 bool is_block_weight(std::string_view name) {
   const ModelPart part = part_of(name);
-  const bool router = name.ends_with(".gate.weight");
+  const bool router =
+      name.ends_with(".gate.weight") || name.ends_with(".shared_expert_gate.weight");
   return name.ends_with(".weight") && !router && name.starts_with("model.layers.") &&
          (part == ModelPart::attention || part == ModelPart::feed_forward);
 }
@@ -28,8 +29,8 @@ bool is_block_weight(std::string_view name) {
 /// Ignores tensors that change nothing: stored copies of the rotary frequencies, which are computed
 /// from config.json, and scales of what is not quantized here.
 FolderTensors::FolderTensors(TensorFiles files, const BlockTensors& names,
-                             StoredQuantization quantization, NamePrefixes prefixes)
-    : files_(std::move(files)), names_(names), prefixes_(std::move(prefixes)),
+                             StoredQuantization quantization, NamePrefixes prefixes, int experts)
+    : files_(std::move(files)), names_(names), prefixes_(std::move(prefixes)), experts_(experts),
       quantized_(files_, std::move(quantization)) {
   for (const TensorFiles::Stored& tensor : files_.tensors())
     if (tensor.entry->name.ends_with(".self_attn.rotary_emb.inv_freq") ||
@@ -57,7 +58,28 @@ bool FolderTensors::has(TensorRole role) const {
   }
 }
 
+/// Returns the name of the tensor of all experts that has this one's matrix; empty: it has a tensor
+/// of its own.
+std::string FolderTensors::stack_of(TensorKey key) const {
+  if (key.expert < 0)
+    return "";
+  const bool down = key.role == TensorRole::down;
+  std::string name = prefix_of(key.block) + names_.experts + (down ? "down_proj" : "gate_up_proj");
+  return files_.has(name) ? name : "";
+}
+
+/// Returns a matrix of the tensor of all experts, in which `up` stands below `gate`.
+Result<gpu::HostMatrix> FolderTensors::matrix_in_stack(const std::string& stack, TensorKey key,
+                                                       int rows, int cols) {
+  const int height = key.role == TensorRole::down ? rows : 2 * rows;
+  const std::int64_t first =
+      std::int64_t(key.expert) * height + (key.role == TensorRole::up ? rows : 0);
+  return files_.matrix_in(stack, {experts_, height, cols}, first, rows);
+}
+
 Result<gpu::HostMatrix> FolderTensors::matrix(TensorKey key, int rows, int cols) {
+  if (const std::string stack = stack_of(key); !stack.empty())
+    return matrix_in_stack(stack, key, rows, cols);
   const std::string layer = name_of(key);
   if (!quantized_.has(layer))
     return files_.matrix(layer + ".weight", rows, cols);
@@ -66,8 +88,14 @@ Result<gpu::HostMatrix> FolderTensors::matrix(TensorKey key, int rows, int cols)
   return quantized_.matrix(layer, rows, cols);
 }
 
+Result<std::vector<float>> FolderTensors::bias(TensorKey key, int size) {
+  const bool router = key.role == TensorRole::router;
+  return files_.vector(router ? prefix_of(key.block) + names_.router_bias : name_of(key) + ".bias",
+                       size);
+}
+
 void FolderTensors::release(TensorKey key) {
-  files_.release(name_of(key) + ".weight");
+  files_.release(name(key));
   quantized_.release(name_of(key));
 }
 
@@ -85,6 +113,11 @@ std::string FolderTensors::prefix_of(int block) const {
   return prefixes_.numbered ? fmt::format("{}{}.", prefixes_.blocks, block) : prefixes_.blocks;
 }
 
+std::string FolderTensors::name(TensorKey key) const {
+  const std::string stack = stack_of(key);
+  return stack.empty() ? name_of(key) + ".weight" : stack;
+}
+
 std::string FolderTensors::name_of(TensorKey key) const {
   switch (key.role) {
   case TensorRole::embedding: return prefixes_.model + "embed_tokens";
@@ -92,7 +125,8 @@ std::string FolderTensors::name_of(TensorKey key) const {
   case TensorRole::final_norm: return prefixes_.model + "norm";
   case TensorRole::fusion: return prefixes_.model + "fc";
   default:
-    return prefix_of(key.block) + (key.expert < 0 ? name_in_block(key.role) : name_of_expert(key));
+    return prefix_of(key.block) +
+           (key.expert == -1 ? name_in_block(key.role) : name_of_expert(key));
   }
 }
 
@@ -100,6 +134,8 @@ std::string FolderTensors::name_of_expert(TensorKey key) const {
   const char* const part = key.role == TensorRole::gate ? names_.expert_gate
                            : key.role == TensorRole::up ? names_.expert_up
                                                         : names_.expert_down;
+  if (key.expert == shared_expert)
+    return std::string(names_.shared_expert) + part;
   return fmt::format("{}{}.{}", names_.experts, key.expert, part);
 }
 
@@ -116,6 +152,7 @@ const char* FolderTensors::name_in_block(TensorRole role) const {
   case TensorRole::attention_post_norm: return names_.attention_post_norm;
   case TensorRole::ffn_norm: return names_.ffn_norm;
   case TensorRole::router: return names_.router;
+  case TensorRole::shared_gate: return names_.shared_gate;
   case TensorRole::gate: return "mlp.gate_proj";
   case TensorRole::up: return "mlp.up_proj";
   case TensorRole::gate_up: return "mlp.gate_up_proj";

@@ -26,15 +26,14 @@ struct NamePrefixes {
 
 class FolderTensors final : public TensorSource {
 public:
+  /// experts: of a mixture; 0: there is none.
   FolderTensors(TensorFiles files, const BlockTensors& names, StoredQuantization quantization,
-                NamePrefixes prefixes = {});
+                NamePrefixes prefixes = {}, int experts = 0);
 
   bool has(TensorRole role) const override;
   gpu::DType dtype() const override { return files_.dtype(); }
   Result<gpu::HostMatrix> matrix(TensorKey key, int rows, int cols) override;
-  Result<std::vector<float>> bias(TensorKey key, int size) override {
-    return files_.vector(name_of(key) + ".bias", size);
-  }
+  Result<std::vector<float>> bias(TensorKey key, int size) override;
   Result<std::vector<float>> norm(TensorKey key, int size) override {
     return files_.vector(name_of(key) + ".weight", size);
   }
@@ -46,7 +45,7 @@ public:
   void release(TensorKey key) override;
   void ignore(TensorKey key) override { files_.ignore(name_of(key) + ".weight"); }
   void ignore_block(int block) override { files_.ignore_all(prefix_of(block)); }
-  std::string name(TensorKey key) const override { return name_of(key) + ".weight"; }
+  std::string name(TensorKey key) const override;
   Result<void> check_all_taken() const override { return files_.check_all_taken(); }
   std::uint64_t parameters() const override { return files_.parameters(); }
   std::vector<Stored> tensors() const override;
@@ -56,10 +55,14 @@ private:
   std::string name_of(TensorKey key) const;
   const char* name_in_block(TensorRole role) const;
   std::string name_of_expert(TensorKey key) const;
+  std::string stack_of(TensorKey key) const;
+  Result<gpu::HostMatrix> matrix_in_stack(const std::string& stack, TensorKey key, int rows,
+                                          int cols);
 
   TensorFiles files_;
   BlockTensors names_;
   NamePrefixes prefixes_;
+  int experts_;
   QuantizedWeights quantized_; ///< Reads the tensors of `files_`.
 };
 

@@ -16,14 +16,17 @@ namespace json = boost::json;
 namespace {
 
 constexpr GgufArchitecture known_architectures[] = {
+    {"dots1", "Dots1ForCausalLM", false, "ffn_norm", true},
     {"gemma2", "Gemma2ForCausalLM"},
     {"gemma3", "Gemma3ForCausalLM"},
+    {"glm4moe", "Glm4MoeForCausalLM", false, "post_attention_norm", true},
     {"llama", "LlamaForCausalLM", true},
     {"mistral3", "MistralForCausalLM", true},
     {"olmo2", "Olmo2ForCausalLM"},
     {"olmoe", "OlmoeForCausalLM"},
     {"phi3", "Phi3ForCausalLM"},
     {"qwen2", "Qwen2ForCausalLM"},
+    {"qwen2moe", "Qwen2MoeForCausalLM"},
     {"qwen3", "Qwen3ForCausalLM"},
     {"qwen3moe", "Qwen3MoeForCausalLM"},
     {"smollm3", "SmolLM3ForCausalLM", true},
@@ -49,6 +52,12 @@ constexpr Renamed renamed[] = {
     {"num_experts_per_tok", "expert_used_count"},
     {"moe_intermediate_size", "expert_feed_forward_length"},
     {"n_shared_experts", "expert_shared_count"},
+    {"shared_expert_intermediate_size", "expert_shared_feed_forward_length"},
+    {"first_k_dense_replace", "leading_dense_block_count"},
+    {"n_group", "expert_group_count"},
+    {"topk_group", "expert_group_used_count"},
+    {"routed_scaling_factor", "expert_weights_scale"},
+    {"num_nextn_predict_layers", "nextn_predict_layers"},
     {"clip_qkv", "attention.clamp_kqv"},
     {"alibi", "attention.max_alibi_bias"},
     {"attn_temperature_tuning", "attention.temperature_scale"},
@@ -98,6 +107,7 @@ public:
     config_["architectures"] = json::array{mixtral             ? "MixtralForCausalLM"
                                            : windowed && llama ? "MistralForCausalLM"
                                                                : architecture_.family};
+    translate_draft_blocks();
     translate_shape();
     translate_rope();
     config_["tie_word_embeddings"] = files_.tensor("output.weight") == nullptr;
@@ -137,13 +147,33 @@ private:
       into[entry.config] = to_json(*value);
   }
 
-  /// Translates the number of experts; returns whether the model is Mixtral. Whether the weights of
-  /// a row's experts add up to one is not in the files.
+  /// Translates the number of experts; returns whether the model is Mixtral. Many files do not say
+  /// whether the weights of a row's experts add up to one.
   bool translate_experts(bool llama) {
     const bool mixtral = llama && number("expert_count", 0) > 0;
-    put(config_, {llama ? "num_local_experts" : "num_experts", "expert_count"});
+    put(config_, {llama                    ? "num_local_experts"
+                  : architecture_.sigmoids ? "n_routed_experts"
+                                           : "num_experts",
+                  "expert_count"});
     config_["norm_topk_prob"] = std::string_view(architecture_.name) == "qwen3moe";
+    put(config_, {"norm_topk_prob", "expert_weights_norm"});
+    const double softmax = 1;
+    const double sigmoid = 2;
+    const double known = architecture_.sigmoids ? sigmoid : softmax;
+    if (number("expert_gating_func", known) != known)
+      wrong(fmt::format("{} is not {}, which is not known for {}", key("expert_gating_func"), known,
+                        architecture_.name),
+            ErrorCode::unsupported, "use a model whose router is that of others of its kind");
     return mixtral;
+  }
+
+  /// Takes the blocks that draft from the number of layers, which counts them in these files.
+  void translate_draft_blocks() {
+    const std::int64_t blocks = stated("num_nextn_predict_layers");
+    if (blocks > 0 && stated("num_hidden_layers") > 0)
+      config_["num_hidden_layers"] = stated("num_hidden_layers") - blocks;
+    if (std::string_view(architecture_.name) == "glm4moe")
+      config_["use_qk_norm"] = files_.tensor("blk.0.attn_q_norm.weight") != nullptr;
   }
 
   /// Translates windows; returns whether layers have one. A window of 0 counts as none.
@@ -214,8 +244,10 @@ private:
                             : 0;
     const double rotated = number("rope.dimension_count", head);
     spelled_["partial_rotary_factor"] = key("rope.dimension_count");
-    if (head > 0 && rotated != head) // Half more, as the product is rounded down.
-      config_["partial_rotary_factor"] = rotated < head ? (rotated + 0.5) / head : 2;
+    if (head > 0) // Half more, as the product is rounded down.
+      config_["partial_rotary_factor"] = rotated < head    ? (rotated + 0.5) / head
+                                         : rotated == head ? 1.0
+                                                           : 2.0;
     const double factor = number("rope.scaling.factor", number("rope.scale_linear", 0));
     spelled_["rope_type"] = key("rope.scaling.type");
     spelled_["factor"] = key("rope.scaling.factor");

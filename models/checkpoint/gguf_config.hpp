@@ -13,6 +13,8 @@ struct GgufArchitecture {
   /// Rows of queries and keys that are rotated together are neighbours in the file; here they are
   /// half a head apart.
   bool neighbours = false;
+  const char* ffn_norm = "ffn_norm"; ///< The norm of the feed-forward's input.
+  bool sigmoids = false; ///< The router's scores are sigmoids, and not parts of a softmax.
 };
 
 /// Returns a file's architecture; an unknown one is refused by name, with the list of the known

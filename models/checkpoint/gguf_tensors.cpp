@@ -32,13 +32,14 @@ const char* name_in_file(TensorRole role) {
   case TensorRole::key_norm: return "attn_k_norm";
   case TensorRole::attention_out: return "attn_output";
   case TensorRole::attention_post_norm: return "post_attention_norm";
-  case TensorRole::ffn_norm: return "ffn_norm";
   case TensorRole::router: return "ffn_gate_inp";
+  case TensorRole::shared_gate: return "ffn_gate_inp_shexp";
   case TensorRole::gate: return "ffn_gate";
   case TensorRole::up:
   case TensorRole::gate_up: return "ffn_up"; // the name of a fused one, too
   case TensorRole::down: return "ffn_down";
   case TensorRole::ffn_post_norm: return "post_ffw_norm";
+  case TensorRole::ffn_norm: // GgufArchitecture::ffn_norm
   case TensorRole::fusion:
   case TensorRole::fusion_norm: break;
   }
@@ -59,7 +60,7 @@ ModelPart part_of_tensor(std::string_view name) {
     return ModelPart::head;
   if (has(".attn_"))
     return ModelPart::attention;
-  return has(".ffn_") ? ModelPart::feed_forward : ModelPart::other;
+  return has(".ffn_") || has(".exp_probs_b") ? ModelPart::feed_forward : ModelPart::other;
 }
 
 const gpu::GgufFormat* format_in(const GgufTensor& tensor) {
@@ -118,6 +119,8 @@ GgufTensors::GgufTensors(std::shared_ptr<const GgufFiles> files, const ModelConf
     : files_(std::move(files)), family_(block_tensors(config.architecture)),
       experts_(config.mixture ? config.mixture->experts : 0) {
   const auto architecture = gguf_architecture(*files_);
+  if (architecture)
+    ffn_norm_ = (*architecture)->ffn_norm;
   if (architecture && (*architecture)->neighbours) {
     queries_ = {config.heads * config.head_dim, config.head_dim};
     keys_ = {config.kv_heads * config.head_dim, config.head_dim};
@@ -164,8 +167,11 @@ gpu::DType GgufTensors::dtype() const {
 std::string GgufTensors::layer_of(TensorKey key) const {
   const bool whole = key.role == TensorRole::embedding || key.role == TensorRole::head ||
                      key.role == TensorRole::final_norm;
-  return (whole ? "" : prefix_of(key.block)) + name_in_file(key.role) +
-         (key.expert < 0 ? "" : "_exps");
+  const char* const own = key.role == TensorRole::ffn_norm ? ffn_norm_ : name_in_file(key.role);
+  return (whole ? "" : prefix_of(key.block)) + own +
+         (key.expert == -1              ? ""
+          : key.expert == shared_expert ? "_shexp"
+                                        : "_exps");
 }
 
 std::string GgufTensors::name(TensorKey key) const {
@@ -201,10 +207,13 @@ Result<gpu::HostMatrix> GgufTensors::matrix(TensorKey key, int rows, int cols) {
   std::vector<std::int64_t> shape{rows, cols};
   if (key.expert >= 0)
     shape.insert(shape.begin(), experts_);
+  if (key.role == TensorRole::shared_gate) // A matrix of one row lies there without its dimension.
+    shape.erase(shape.begin());
   const auto taken = take(name(key), shape);
   if (!taken)
     return tl::unexpected(taken.error());
-  const GgufTensor tensor = key.expert < 0 ? **taken : slice_of(**taken, key.expert);
+  GgufTensor tensor = key.expert < 0 ? **taken : slice_of(**taken, key.expert);
+  tensor.shape = {rows, cols};
   const gpu::GgufFormat* format = format_in(tensor);
   if (!format || gpu::weight_format(*format))
     return as_stored(tensor, paired(key.role));
@@ -280,6 +289,8 @@ Result<std::vector<float>> GgufTensors::norm(TensorKey key, int size) {
 }
 
 Result<std::vector<float>> GgufTensors::bias(TensorKey key, int size) {
+  if (key.role == TensorRole::router)
+    return vector(prefix_of(key.block) + "exp_probs_b.bias", size);
   return vector(layer_of(key) + ".bias", size).map([&](const std::vector<float>& stored) {
     std::vector<float> out(stored.size());
     for (int i = 0; i < size; ++i)

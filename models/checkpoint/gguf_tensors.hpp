@@ -56,7 +56,8 @@ private:
 
   std::shared_ptr<const GgufFiles> files_;
   BlockTensors family_;
-  int experts_; ///< Experts of a mixture, whose matrices are one tensor.
+  int experts_;               ///< Experts of a mixture, whose matrices are one tensor.
+  const char* ffn_norm_ = ""; ///< GgufArchitecture::ffn_norm
   PairedRows queries_;
   PairedRows keys_;
   std::set<std::string, std::less<>> taken_;

@@ -113,7 +113,8 @@ gpu::DType TensorFiles::dtype() const {
   std::optional<gpu::DType> first;
   for (const auto& [name, tensor] : tensors_) {
     const auto own = dtype_of(tensor.entry.type);
-    if (!own || tensor.entry.shape.size() != 2 || is_scale(name))
+    const std::size_t rank = tensor.entry.shape.size(); // 3: a matrix of each expert.
+    if (!own || rank < 2 || rank > 3 || is_scale(name))
       continue;
     if (first.value_or(*own) != *own)
       return gpu::DType::f32;
@@ -159,25 +160,35 @@ Result<gpu::DType> TensorFiles::number_format(const TensorEntry& entry) const {
                                        to_string(entry.type)));
 }
 
-const void* TensorFiles::aligned(const TensorEntry& entry) {
-  const void* data = entry.bytes.data();
-  if (reinterpret_cast<std::uintptr_t>(data) % size_of(entry.type) == 0)
-    return data;
-  copies_.push_back(std::make_unique<std::byte[]>(entry.bytes.size()));
-  std::memcpy(copies_.back().get(), data, entry.bytes.size());
+const void* TensorFiles::aligned(StoredType type, std::span<const std::byte> bytes) {
+  if (reinterpret_cast<std::uintptr_t>(bytes.data()) % size_of(type) == 0)
+    return bytes.data();
+  copies_.push_back(std::make_unique<std::byte[]>(bytes.size()));
+  std::memcpy(copies_.back().get(), bytes.data(), bytes.size());
   return copies_.back().get();
 }
 
 Result<gpu::HostMatrix> TensorFiles::matrix(std::string_view name, int rows, int cols) {
+  return matrix_in(name, {rows, cols}, 0, rows);
+}
+
+Result<gpu::HostMatrix> TensorFiles::matrix_in(std::string_view name,
+                                               const std::vector<std::int64_t>& shape,
+                                               std::int64_t first, int rows) {
   if (const TensorEntry* stored = find(name)) // Codes differ in shape, too: this says why.
     if (const auto dtype = number_format(*stored); !dtype)
       return tl::unexpected(dtype.error());
-  return take(name, {rows, cols}, std::uint64_t(rows) * std::uint64_t(cols))
-      .map([&](const TensorEntry* entry) {
-        gpu::HostMatrix out{*dtype_of(entry->type), aligned(*entry), rows, cols};
-        out.release = out.data == entry->bytes.data() ? release_pages : nullptr;
-        return out;
-      });
+  std::uint64_t elements = 1;
+  for (const std::int64_t size : shape)
+    elements *= std::uint64_t(size);
+  return take(name, shape, elements).map([&](const TensorEntry* entry) {
+    const std::size_t row = std::size_t(shape.back()) * size_of(entry->type);
+    const auto bytes = entry->bytes.subspan(std::size_t(first) * row, std::size_t(rows) * row);
+    gpu::HostMatrix out{*dtype_of(entry->type), aligned(entry->type, bytes), rows,
+                        int(shape.back())};
+    out.release = out.data == bytes.data() ? release_pages : nullptr;
+    return out;
+  });
 }
 
 Result<std::vector<float>> TensorFiles::vector(std::string_view name, int size) {
@@ -195,7 +206,7 @@ Result<std::vector<float>> TensorFiles::numbers(const TensorEntry& entry) {
     return out;
   }
   return number_format(entry).map(
-      [&](gpu::DType dtype) { return widen(dtype, aligned(entry), count); });
+      [&](gpu::DType dtype) { return widen(dtype, aligned(entry.type, entry.bytes), count); });
 }
 
 void TensorFiles::read_ahead(std::string_view prefix) const {

@@ -30,6 +30,10 @@ public:
   gpu::DType dtype() const;
   /// Returns [rows, cols] as stored; valid as long as the checkpoint.
   Result<gpu::HostMatrix> matrix(std::string_view name, int rows, int cols);
+  /// Returns rows [first, first + rows) of the matrices of a tensor of this shape, [count, height,
+  /// cols], counted over all of them one below the other.
+  Result<gpu::HostMatrix> matrix_in(std::string_view name, const std::vector<std::int64_t>& shape,
+                                    std::int64_t first, int rows);
   /// Returns [size], converted to f32.
   Result<std::vector<float>> vector(std::string_view name, int size);
   /// Tells that tensors with this prefix will soon be needed: reading starts, if necessary.
@@ -75,7 +79,7 @@ private:
   Result<void> add_shards(const std::string& index);
   std::string file_of(const Tensor& tensor) const;
   Result<gpu::DType> number_format(const TensorEntry& entry) const;
-  const void* aligned(const TensorEntry& entry);
+  const void* aligned(StoredType type, std::span<const std::byte> bytes);
 
   std::string folder_;
   std::vector<MappedFile> files_;

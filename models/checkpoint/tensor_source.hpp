@@ -26,6 +26,7 @@ enum class TensorRole {
   attention_post_norm, ///< [hidden], for the output of attention, before the residual.
   ffn_norm,            ///< [hidden], for the input of the feed-forward.
   router,              ///< [experts, hidden], of a mixture of experts.
+  shared_gate,         ///< [1, hidden], of which the shared expert's output gets its factor.
   gate,                ///< [ffn, hidden], of a dense block or of an expert, as the next ones.
   up,                  ///< [ffn, hidden]
   gate_up,             ///< Fused gate and up.
@@ -34,6 +35,9 @@ enum class TensorRole {
   fusion,              ///< [hidden, FusionConfig::features], of a head on another model.
   fusion_norm,         ///< [hidden], for the output of `fusion`.
 };
+
+/// The place of an expert's number in a key, for the one that takes all rows.
+inline constexpr int shared_expert = -2;
 
 /// A tensor of a model: its role, the block that it is in (0 if it is in none), and the expert (-1
 /// if it is none's).
@@ -60,7 +64,8 @@ public:
   /// Returns a linear layer's weight, [rows, cols] as stored: numbers, or blocks of a microscaling
   /// format. Valid until it is released.
   virtual Result<gpu::HostMatrix> matrix(TensorKey key, int rows, int cols) = 0;
-  /// Returns the same layer's bias, [size], converted to f32.
+  /// Returns the same layer's bias, [size], converted to f32. That of a router is for choosing only
+  /// (gpu::Operations::route).
   virtual Result<std::vector<float>> bias(TensorKey key, int size) = 0;
   /// Returns a norm's weight, [size], converted to f32.
   virtual Result<std::vector<float>> norm(TensorKey key, int size) = 0;

@@ -408,7 +408,8 @@ TEST_CASE("inspect shows the experts of a mixture, and what a token passes throu
       .tensor("blk.0.ffn_up_exps.weight", {4, 8, 32}, zeros(4 * 8 * 32));
   const std::string path = folder.write("tiny.gguf", file.bytes());
   const auto object = paceline_json({"inspect", "-m", path}).at("target").as_object();
-  const json::value experts{{"layers", 1}, {"count", 4}, {"per_token", 1}, {"ffn", 8}};
+  const json::value experts{
+      {"layers", 1}, {"count", 4}, {"per_token", 1}, {"ffn", 8}, {"shared_ffn", 0}};
   CHECK(object.at("experts") == experts);
   CHECK(object.at("parameters") == 2 * 4 * 32 + 2 * 4 * 8 * 32);
   CHECK(object.at("active_parameters") == 2 * 4 * 32 + 2 * 4 * 8 * 32 - 3 * 3 * 8 * 32);

@@ -41,30 +41,77 @@ std::string router(int hidden) {
   return out;
 }
 
-/// The demo target as a Mixtral. Each expert is its feed-forward, with other weight.
-void write_mixture(const TemporaryFolder& folder) {
+/// A family of mixtures, and what its files call the parts of a layer.
+struct Kind {
+  const char* architecture;
+  json::object options;
+  int first = 0; ///< The first layer that is a mixture.
+  const char* router;
+  const char* experts;
+  const char* parts[3]; ///< Of an expert: gate, up and down.
+  const char* router_bias = nullptr;
+  const char* shared = nullptr; ///< Before the names of a shared expert's parts.
+};
+
+Kind mixtral() {
+  return {"MixtralForCausalLM",
+          {{"num_local_experts", experts}, {"num_experts_per_tok", 2}},
+          0,
+          "block_sparse_moe.gate",
+          "block_sparse_moe.experts.",
+          {"w1", "w3", "w2"}};
+}
+
+/// A shared expert gives half of the sum, and the two that a row is routed to, of two groups of
+/// three, the other half.
+Kind glm() {
+  return {"Glm4MoeForCausalLM",
+          {{"n_routed_experts", experts},
+           {"num_experts_per_tok", 2},
+           {"moe_intermediate_size", 1024},
+           {"n_shared_experts", 1},
+           {"first_k_dense_replace", 1},
+           {"routed_scaling_factor", 0.5},
+           {"n_group", 2},
+           {"topk_group", 1},
+           {"partial_rotary_factor", 1.0}},
+          1,
+          "mlp.gate",
+          "mlp.experts.",
+          {"gate_proj", "up_proj", "down_proj"},
+          "mlp.gate.e_score_correction_bias",
+          "mlp.shared_experts."};
+}
+
+/// The demo target as a mixture. Each expert is its feed-forward, with other weight.
+void write_mixture(const TemporaryFolder& folder, const Kind& kind = mixtral()) {
   models::test::link_all(demo("target"), folder);
   json::object config = json::parse(read_file(folder.file("config.json"))).as_object();
-  config["architectures"] = {"MixtralForCausalLM"};
-  config["model_type"] = "mixtral";
-  config["num_local_experts"] = experts;
-  config["num_experts_per_tok"] = 2;
+  config.erase("model_type");
+  config["architectures"] = {kind.architecture};
+  for (const auto& [key, value] : kind.options)
+    config[key] = value;
   models::test::WeightsFile weights(folder.path());
-  for (int layer = 0; layer < 6; ++layer) {
+  for (int layer = kind.first; layer < 6; ++layer) {
     const std::string prefix = "model.layers." + std::to_string(layer) + ".";
-    const std::pair<const char*, const char*> parts[] = {
-        {"gate_proj", "w1"}, {"up_proj", "w3"}, {"down_proj", "w2"}};
-    for (const auto& [dense, own] : parts) {
-      const std::string from = prefix + "mlp." + dense + ".weight";
+    const char* const dense[] = {"gate_proj", "up_proj", "down_proj"};
+    for (int part = 0; part < 3; ++part) {
+      const std::string from = prefix + "mlp." + dense[part] + ".weight";
       const std::string bytes(weights.tensor(from));
       const auto shape = weights.shape(from);
       weights.remove(from);
+      const auto put = [&](const std::string& name, float factor) {
+        weights.put(prefix + name + kind.parts[part] + ".weight", "BF16", shape,
+                    scaled(bytes, part == 2 ? factor : 1));
+      };
       for (int e = 0; e < experts; ++e)
-        weights.put(prefix + "block_sparse_moe.experts." + std::to_string(e) + "." + own +
-                        ".weight",
-                    "BF16", shape, scaled(bytes, own[1] == '2' ? 0.8f + 0.08f * float(e) : 1));
+        put(kind.experts + std::to_string(e) + ".", 0.8f + 0.08f * float(e));
+      if (kind.shared)
+        put(kind.shared, 0.5f);
     }
-    weights.put(prefix + "block_sparse_moe.gate.weight", "BF16", {experts, 384}, router(384));
+    weights.put(prefix + kind.router + ".weight", "BF16", {experts, 384}, router(384));
+    if (kind.router_bias)
+      weights.put(prefix + kind.router_bias, "BF16", {experts}, router(1));
   }
   folder.write("config.json", json::serialize(config));
   folder.write("model.safetensors", weights.bytes());
@@ -84,41 +131,47 @@ std::vector<Request> mixture_requests() {
 } // namespace
 
 TEST_CASE("with a mixture: the same tokens in every mode, chunk, page, batch and team") {
-  const TemporaryFolder folder;
-  write_mixture(folder);
-  EngineOptions options = options_for(folder);
-  options.threads = 1;
-  options.max_num_seqs = 1;
-  const auto expected = plain_answers_of(options, mixture_requests());
-  for (const char* draft : {"demo", "self:mxfp4"})
-    for (const SpeculationMode mode :
-         {SpeculationMode::sync, SpeculationMode::overlap, SpeculationMode::automatic}) {
-      CAPTURE(std::string(draft));
-      SpeculationStats stats;
-      options = options_for(folder);
-      options.drafters = {draft};
-      options.speculation = mode;
-      if (mode == SpeculationMode::sync) {
-        options.window = 6;
-        options.prefill_chunk = 5;
-        options.page_tokens = 2;
+  for (const Kind& kind : {mixtral(), glm()}) {
+    CAPTURE(std::string(kind.architecture));
+    const TemporaryFolder folder;
+    write_mixture(folder, kind);
+    EngineOptions options = options_for(folder);
+    options.threads = 1;
+    options.max_num_seqs = 1;
+    const auto expected = plain_answers_of(options, mixture_requests());
+    for (const char* draft : {"demo", "self:mxfp4"})
+      for (const SpeculationMode mode :
+           {SpeculationMode::sync, SpeculationMode::overlap, SpeculationMode::automatic}) {
+        CAPTURE(std::string(draft));
+        SpeculationStats stats;
+        options = options_for(folder);
+        options.drafters = {draft};
+        options.speculation = mode;
+        if (mode == SpeculationMode::sync) {
+          options.window = 6;
+          options.prefill_chunk = 5;
+          options.page_tokens = 2;
+        }
+        CHECK(answers_of(options, mixture_requests(), &stats) == expected);
+        CHECK(stats.accepted > 0);
       }
-      CHECK(answers_of(options, mixture_requests(), &stats) == expected);
-      CHECK(stats.accepted > 0);
-    }
+  }
 }
 
 TEST_CASE("a mixture in stages has the tokens of the whole, and in shards tokens all the same") {
-  const TemporaryFolder folder;
-  write_mixture(folder);
-  EngineOptions options = options_for(folder);
-  const auto expected = plain_answers_of(options, mixture_requests());
-  options.drafters = {"demo"};
-  options.devices = {"cpu:0", "cpu:1"};
-  CHECK(answers_of(options, mixture_requests()) == expected);
-  options.tensor_parallel_size = 2;
-  const auto divided = plain_answers_of(options, mixture_requests());
-  CHECK(answers_of(options, mixture_requests()) == divided);
+  for (const Kind& kind : {mixtral(), glm()}) {
+    CAPTURE(std::string(kind.architecture));
+    const TemporaryFolder folder;
+    write_mixture(folder, kind);
+    EngineOptions options = options_for(folder);
+    const auto expected = plain_answers_of(options, mixture_requests());
+    options.drafters = {"demo"};
+    options.devices = {"cpu:0", "cpu:1"};
+    CHECK(answers_of(options, mixture_requests()) == expected);
+    options.tensor_parallel_size = 2;
+    const auto divided = plain_answers_of(options, mixture_requests());
+    CHECK(answers_of(options, mixture_requests()) == divided);
+  }
 }
 
 TEST_CASE("a mixture is quantized while it is loaded, its router apart") {

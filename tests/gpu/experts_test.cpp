@@ -10,6 +10,10 @@ using namespace paceline::gpu::testing;
 
 namespace {
 
+double sigmoid(double x) {
+  return 1 / (1 + std::exp(-x));
+}
+
 /// A routing with memory of its own.
 struct Routed {
   Routed(int rows, int experts, int top_k) : memory(Routing::bytes(rows, experts, top_k)) {
@@ -23,10 +27,36 @@ struct Routed {
   Routing routing;
 };
 
-Routed route(const Rig& rig, Matrix& scores, int top_k, const RouterOptions& options = {}) {
+Routed route(const Rig& rig, Matrix scores, int top_k, const RouterOptions& options = {},
+             const float* bias = nullptr) {
   Routed out(scores.rows, scores.cols, top_k);
-  rig.run([&](Operations& ops) { ops.route(out.routing, scores.tensor(), options); });
+  rig.run([&](Operations& ops) { ops.route(out.routing, scores.tensor(), bias, options); });
   return out;
+}
+
+/// Returns the numbers 0 ... count - 1, those with the highest scores first; among equal ones in
+/// their order.
+std::vector<int> by_score(int count, const auto& score) {
+  std::vector<int> order(std::size_t(count), 0);
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, [&](int a, int b) { return score(a) > score(b); });
+  return order;
+}
+
+/// Returns the experts that a router of sigmoids chooses for a row, in the order of their scores.
+std::vector<int> chosen_by_sigmoid(const Matrix& scores, int row, const std::vector<float>& bias,
+                                   const RouterOptions& options, int top_k) {
+  const int size = scores.cols / options.groups;
+  const auto key = [&](int e) { return sigmoid(scores.at(row, e)) + bias[std::size_t(e)]; };
+  const auto groups = by_score(options.groups, [&](int g) {
+    const auto best = by_score(size, [&](int e) { return key(g * size + e); });
+    return key(g * size + best[0]) + key(g * size + best[1]);
+  });
+  const auto open = std::span(groups).first(std::size_t(options.groups_used));
+  auto chosen = by_score(scores.cols, key);
+  std::erase_if(chosen, [&](int e) { return std::ranges::count(open, e / size) == 0; });
+  chosen.resize(std::size_t(top_k));
+  return chosen;
 }
 
 /// The weights of all experts, apart and as one.
@@ -66,7 +96,7 @@ struct Mixture {
     Matrix out(in.rows, each.cols);
     rig.run([&](Operations& ops) {
       const Routing& r = routed.routing;
-      ops.route(r, scores.tensor(), {true});
+      ops.route(r, scores.tensor(), nullptr, {true});
       ops.expert_linear(wide.tensor(), in.tensor(), RoutedRows::by_row, *up, r);
       ops.gate(narrow.tensor(), wide.tensor(), Activation::silu);
       ops.expert_linear(each.tensor(), narrow.tensor(), RoutedRows::by_slot, *down, r);
@@ -95,10 +125,7 @@ TEST_CASE("a router takes the highest scores, and of equal ones the lowest exper
       const int top_k = std::min(experts, 8);
       const Routed routed = route(rig, scores, top_k);
       for (int r = 0; r < scores.rows; ++r) {
-        std::vector<int> order(std::size_t(experts), 0);
-        std::iota(order.begin(), order.end(), 0);
-        std::ranges::stable_sort(order,
-                                 [&](int a, int b) { return scores.at(r, a) > scores.at(r, b); });
+        const auto order = by_score(experts, [&](int e) { return scores.at(r, e); });
         double total = 0;
         for (int e = 0; e < experts; ++e)
           total += std::exp(double(scores.at(r, e)));
@@ -132,6 +159,80 @@ TEST_CASE("weights of a row's experts add up to one where that is asked for") {
       CHECK(sum_plain < 0.9f);
       CHECK(normalised.weight(r, 0) == doctest::Approx(plain.weight(r, 0) / sum_plain));
     }
+  }
+}
+
+TEST_CASE(
+    "a router of sigmoids chooses by score and bias, in its best groups, and weighs by score") {
+  Random random(7);
+  for (const std::string& name : backends()) {
+    CAPTURE(name);
+    const Rig rig(name, 2);
+    for (const RouterOptions& options :
+         {RouterOptions{.scores = RouterScores::sigmoid},
+          {.normalised = true, .scores = RouterScores::sigmoid, .scale = 2.5f},
+          {.scores = RouterScores::sigmoid, .scale = 0.5f, .groups = 8, .groups_used = 3},
+          {.normalised = true, .scores = RouterScores::sigmoid, .groups = 32, .groups_used = 5}}) {
+      CAPTURE(options.groups);
+      Matrix scores(23, 128, random, 2);
+      std::vector<float> bias(128);
+      for (float& each : bias)
+        each = float(random.below(1000)) / 1000 - 0.5f;
+      const Routed routed = route(rig, scores, 6, options, bias.data());
+      for (int r = 0; r < scores.rows; ++r) {
+        const auto chosen = chosen_by_sigmoid(scores, r, bias, options, 6);
+        double sum = 0;
+        for (const int expert : chosen)
+          sum += sigmoid(scores.at(r, expert));
+        for (int k = 0; k < 6; ++k) {
+          const int expert = chosen[std::size_t(k)];
+          CHECK(routed.expert(r, k) == expert);
+          const double weight =
+              sigmoid(scores.at(r, expert)) / (options.normalised ? sum : 1) * options.scale;
+          CHECK(routed.weight(r, k) == doctest::Approx(weight).epsilon(1e-5));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("groups with the same score are taken from the first on, and any scores choose experts") {
+  for (const std::string& name : backends()) {
+    CAPTURE(name);
+    const Rig rig(name, 1);
+    const RouterOptions options{.scores = RouterScores::sigmoid, .groups = 4, .groups_used = 2};
+    Matrix scores(3, 12);
+    for (int e = 0; e < 12; ++e)
+      scores.values[std::size_t(e)] = 1;
+    std::fill(scores.values.begin() + 12, scores.values.begin() + 24, std::nanf(""));
+    for (int e = 24; e < 36; ++e) // Sigmoids of 0, and weights whose sum is 0.
+      scores.values[std::size_t(e)] = -1e30f;
+    const Routed routed = route(rig, scores, 4, options);
+    for (int k = 0; k < 4; ++k)
+      CHECK(routed.expert(0, k) == k);
+    for (int pick = 0; pick < routed.routing.picks(); ++pick) {
+      CHECK(routed.routing.chosen[pick] >= 0);
+      CHECK(routed.routing.chosen[pick] < 12);
+    }
+    RouterOptions normalised = options;
+    normalised.normalised = true;
+    CHECK(route(rig, scores, 4, normalised).weight(2, 0) == 0);
+  }
+}
+
+TEST_CASE("rows are scaled by the sigmoids of their scores") {
+  Random random(8);
+  for (const std::string& name : backends()) {
+    CAPTURE(name);
+    const Rig rig(name, 2);
+    Matrix x(5, 700, random);
+    Matrix scores(5, 3, random, 2); // The last column counts.
+    Matrix scaled = x;
+    rig.run(
+        [&](Operations& ops) { ops.scale_rows(scaled.tensor(), scores.tensor().columns(2, 1)); });
+    for (int r = 0; r < 5; ++r)
+      for (const int c : {0, 1, 511, 512, 699})
+        CHECK(scaled.at(r, c) == doctest::Approx(x.at(r, c) * sigmoid(scores.at(r, 2))));
   }
 }
 

@@ -215,6 +215,12 @@ TEST_CASE(
     folder.write("config.json", json::serialize(config));
     return FolderSource(folder.path()).config();
   };
+  const ModelConfig glm = read("GLM-4.5 Air, with groups", {{"first_k_dense_replace", 1}}).value();
+  CHECK(glm.mixture->layers == std::vector<bool>{false, true, true});
+  CHECK(glm.mixture->shared_ffn == 32);
+  CHECK(glm.active_ffn() == doctest::Approx((80 + 2 * (3 * 16 + 32)) / 3.0));
+  CHECK(glm.stored_ffn() == doctest::Approx((80 + 2 * (16 * 16 + 32)) / 3.0));
+  CHECK(glm.ropes.front().frequencies.size() == 4); // half of a head of 16
   const ModelConfig mixed = read("Qwen 3 MoE with dense layers and windows", {}).value();
   CHECK(mixed.mixture->layers == std::vector<bool>{false, false, false, true});
   CHECK(mixed.mixtures() == 1);
@@ -223,13 +229,30 @@ TEST_CASE(
   CHECK(mixed.active_ffn() == doctest::Approx((3 * 80 + 4 * 24) / 4.0));
   CHECK(mixed.stored_ffn() == doctest::Approx((3 * 80 + 16 * 24) / 4.0));
   const std::tuple<const char*, const char*, json::value> cases[] = {
-      {"Mixtral", "num_experts_per_tok", 6},  {"Mixtral", "num_local_experts", 0},
-      {"Mixtral", "hidden_size", 56},         {"Qwen 3 MoE", "moe_intermediate_size", 44},
-      {"Qwen 3 MoE", "num_experts", 100'000}, {"Qwen 3 MoE", "mlp_only_layers", 2},
-      {"Qwen 3 MoE", "n_shared_experts", 1},  {"OLMoE", "clip_qkv", 8.0}};
+      {"Mixtral", "num_experts_per_tok", 6},
+      {"Mixtral", "num_local_experts", 0},
+      {"Mixtral", "hidden_size", 56},
+      {"Qwen 3 MoE", "moe_intermediate_size", 44},
+      {"Qwen 3 MoE", "num_experts", 100'000},
+      {"Qwen 3 MoE", "mlp_only_layers", 2},
+      {"Qwen 3 MoE", "n_shared_experts", 1},
+      {"OLMoE", "clip_qkv", 8.0},
+      {"Qwen 3 MoE", "qkv_bias", true},
+      {"OLMoE", "routed_scaling_factor", 2.0},
+      {"GLM-4.5", "n_group", 3},
+      {"GLM-4.5", "n_group", 64},
+      {"GLM-4.5", "n_group", 8},
+      {"GLM-4.5 Air, with groups", "topk_group", 5},
+      {"GLM-4.5", "n_shared_experts", -1},
+      {"GLM-4.5", "routed_scaling_factor", 0},
+      {"dots.llm1", "n_group", 4}};
   const auto wide = read("Qwen 3 MoE", {{"num_experts", 4096}, {"moe_intermediate_size", 1 << 18}});
   REQUIRE(!wide); // whose rows no `int` counts
   CHECK(wide.error().text().find("4096 experts of 262144 units are more") != std::string::npos);
+  const auto shared =
+      read("GLM-4.5", {{"n_shared_experts", 4096}, {"moe_intermediate_size", 1024}});
+  REQUIRE(!shared);
+  CHECK(shared.error().text().find("n_shared_experts 4096 is too large") != std::string::npos);
   for (const auto& [name, key, value] : cases) {
     CAPTURE(std::string(name) + ": " + key);
     const auto refused = read(name, {{key, value}});

@@ -27,6 +27,12 @@ constexpr Key keys[] = {
     {"intermediate_size", "feed_forward_length"},
     {"num_local_experts", "expert_count"},
     {"num_experts", "expert_count"},
+    {"n_routed_experts", "expert_count"},
+    {"n_shared_experts", "expert_shared_count"},
+    {"shared_expert_intermediate_size", "expert_shared_feed_forward_length"},
+    {"first_k_dense_replace", "leading_dense_block_count"},
+    {"n_group", "expert_group_count"},
+    {"topk_group", "expert_group_used_count"},
     {"num_experts_per_tok", "expert_used_count"},
     {"moe_intermediate_size", "expert_feed_forward_length"},
     {"max_position_embeddings", "context_length"},
@@ -34,6 +40,7 @@ constexpr Key keys[] = {
     {"rms_norm_eps", "attention.layer_norm_rms_epsilon", false},
     {"rope_theta", "rope.freq_base", false},
     {"rope_local_base_freq", "rope.freq_base_swa", false},
+    {"routed_scaling_factor", "expert_weights_scale", false},
     {"attn_logit_softcapping", "attn_logit_softcapping", false},
     {"final_logit_softcapping", "final_logit_softcapping", false},
 };
@@ -80,7 +87,15 @@ std::string name_in_gguf(std::string name, bool post_norms) {
       {"block_sparse_moe.experts.0.w1", "ffn_gate_exps"},
       {"block_sparse_moe.experts.0.w3", "ffn_up_exps"},
       {"block_sparse_moe.experts.0.w2", "ffn_down_exps"},
+      {"mlp.gate.e_score_correction_bias", "exp_probs_b.bias"},
       {"mlp.gate.", "ffn_gate_inp."},
+      {"mlp.shared_expert_gate", "ffn_gate_inp_shexp"},
+      {"mlp.shared_expert.gate_proj", "ffn_gate_shexp"},
+      {"mlp.shared_expert.up_proj", "ffn_up_shexp"},
+      {"mlp.shared_expert.down_proj", "ffn_down_shexp"},
+      {"mlp.shared_experts.gate_proj", "ffn_gate_shexp"},
+      {"mlp.shared_experts.up_proj", "ffn_up_shexp"},
+      {"mlp.shared_experts.down_proj", "ffn_down_shexp"},
       {"mlp.experts.0.gate_proj", "ffn_gate_exps"},
       {"mlp.experts.0.up_proj", "ffn_up_exps"},
       {"mlp.experts.0.down_proj", "ffn_down_exps"},
@@ -135,11 +150,18 @@ GgufWriter gguf_metadata(const std::string& architecture, const json::object& co
         out.put(prefix + key.key, value->to_number<float>());
     }
   put_rope(out, prefix, config);
-  if (const json::value* share = config.if_contains("partial_rotary_factor"))
-    out.put(
-        prefix + "rope.dimension_count",
-        std::uint32_t(share->to_number<double>() * config.at("hidden_size").to_number<double>() /
-                      config.at("num_attention_heads").to_number<double>()));
+  const json::value* share = config.if_contains("partial_rotary_factor");
+  if (share || architecture == "glm4moe") {
+    const double head = config.contains("head_dim")
+                            ? config.at("head_dim").to_number<double>()
+                            : config.at("hidden_size").to_number<double>() /
+                                  config.at("num_attention_heads").to_number<double>();
+    out.put(prefix + "rope.dimension_count",
+            std::uint32_t((share ? share->to_number<double>() : 0.5) * head));
+  }
+  if (architecture == "glm4moe" || architecture == "dots1")
+    out.put(prefix + "expert_gating_func", std::uint32_t(2))
+        .put(prefix + "expert_weights_norm", config.at("norm_topk_prob").as_bool());
   if (const json::value* pattern = config.if_contains("sliding_window_pattern"))
     out.put(prefix + "attention.sliding_window_pattern", pattern->to_number<std::uint32_t>());
   return out;
@@ -149,7 +171,8 @@ GgufWriter to_gguf(const std::string& folder, const std::string& architecture) {
   const json::object config = json::parse(read(folder + "/config.json")).as_object();
   GgufWriter out = gguf_metadata(architecture, config);
   const WeightsFile weights(folder);
-  const bool post_norms = architecture.starts_with("gemma") || architecture == "olmo2";
+  const bool post_norms =
+      architecture.starts_with("gemma") || architecture == "olmo2" || architecture == "glm4moe";
   const bool permuted =
       architecture == "llama" || architecture == "mistral3" || architecture == "smollm3";
   for (const std::string& name : weights.names()) {
@@ -169,6 +192,8 @@ GgufWriter to_gguf(const std::string& folder, const std::string& architecture) {
       shape.insert(shape.begin(), 0);
       bytes = of_all_experts(weights, name, shape.front());
     }
+    if (name.ends_with(".shared_expert_gate.weight"))
+      shape.erase(shape.begin());
     if (shape.size() == 1 || name.ends_with(".gate.weight")) { // Routers are f32, too.
       std::vector<float> values = widen(stored, bytes.data(), bytes.size() / gpu::size_of(stored));
       if (architecture.starts_with("gemma") && name.find("norm") != name.npos)

@@ -52,6 +52,10 @@ std::vector<Case> cases() {
       {"Mixtral", "llama"},
       {"Qwen 3 MoE", "qwen3moe"},
       {"OLMoE", "olmoe"},
+      {"Qwen 2 MoE", "qwen2moe"},
+      {"GLM-4.5", "glm4moe"},
+      {"GLM-4.5 Air, with groups", "glm4moe"},
+      {"dots.llm1", "dots1"},
   };
 }
 
@@ -267,6 +271,20 @@ TEST_CASE("every architecture in a GGUF computes what its folder computes, bit f
       CHECK(other->info().parameters == one->info().parameters);
       CHECK(test::same_bits(logits(other), logits(one)));
     }
+}
+
+TEST_CASE("layers of a GGUF that draft are left out, and are counted among its blocks") {
+  const Case own{"GLM-4.5", "glm4moe"};
+  const test::TemporaryFolder folder;
+  write_case(folder, own, gpu::DType::bf16);
+  testing::GgufWriter file = test::to_gguf(folder.path(), own.architecture);
+  const auto plain = opened(folder.write("plain.gguf", file.bytes()));
+  file.put("glm4moe.block_count", std::uint32_t(4))
+      .put("glm4moe.nextn_predict_layers", std::uint32_t(1))
+      .tensor("blk.3.nextn.enorm.weight", {48}, std::vector<float>(48, 1));
+  const auto drafts = opened(folder.write("drafts.gguf", file.bytes()));
+  CHECK(drafts->info().layers == 3);
+  CHECK(test::same_bits(logits(drafts), logits(plain)));
 }
 
 TEST_CASE("queries, keys and values in one tensor are what they are in three, bit for bit") {

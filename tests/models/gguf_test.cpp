@@ -299,13 +299,19 @@ TEST_CASE("a configuration that is not known is refused with the key that says i
   };
   const Error other = with([](auto& f) { f.put("general.architecture", std::string("mamba")); });
   CHECK(says(other, "architecture mamba is not known"));
-  CHECK(says(other, "gemma2, gemma3, llama, mistral3, olmo2, olmoe, phi3, qwen2, qwen3, qwen3moe, "
-                    "smollm3"));
+  CHECK(says(other, "dots1, gemma2, gemma3, glm4moe, llama, mistral3, olmo2, olmoe, phi3, qwen2, "
+                    "qwen2moe, qwen3, qwen3moe, smollm3"));
   CHECK(says(with([](auto& f) { f.remove("llama.block_count"); }), "llama.block_count"));
   CHECK(says(with([](auto& f) { f.put("llama.embedding_length", 0.5f); }),
              "llama.embedding_length is not an integer"));
   CHECK(says(with([](auto& f) { f.put("llama.expert_count", std::uint32_t(8)); }),
              "llama.expert_used_count is missing"));
+  CHECK(says(with([](auto& f) { f.put("llama.expert_gating_func", std::uint32_t(2)); }),
+             "llama.expert_gating_func is not 1"));
+  CHECK(says(with([](auto& f) { f.put("llama.nextn_predict_layers", std::uint32_t(9)); }),
+             "llama.block_count is not an integer"));
+  CHECK(says(with([](auto& f) { f.put("llama.expert_weights_scale", 2.f); }),
+             "llama.expert_weights_scale is not known"));
   CHECK(says(with([](auto& f) { f.put("llama.logit_scale", 2.f); }), "llama.logit_scale"));
   CHECK(says(with([](auto& f) { f.put("llama.attention.value_length", std::uint32_t(6)); }),
              "llama.attention.value_length"));

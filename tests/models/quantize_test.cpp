@@ -79,10 +79,11 @@ TEST_CASE("a quantized folder is, bit for bit, the model quantized while it is l
   }
 }
 
-TEST_CASE(
-    "a mixture's experts are quantized as they are while it is loaded, and its router is not") {
+/// Checks a reference case that is a mixture. plain: patterns of its layers that stay as they are.
+void check_mixture(const char* name, const json::array& plain) {
+  CAPTURE(std::string(name));
   const test::TemporaryFolder folder;
-  test::write_checkpoint(folder, test::reference_case("Mixtral"), gpu::DType::bf16);
+  test::write_checkpoint(folder, test::reference_case(name), gpu::DType::bf16);
   const test::TemporaryFolder out;
   const std::string to = out.file("out");
   for (const char* file : {"tokenizer.json", "tokenizer_config.json"})
@@ -96,8 +97,14 @@ TEST_CASE(
   CHECK(stored->info().parameters == made->info().parameters);
   const auto tokens = test::some_tokens(40, 160);
   CHECK(test::same_bits(test::logits_of(stored, tokens), test::logits_of(made, tokens)));
-  const json::array exclude{"*.block_sparse_moe.gate", "lm_head"};
-  CHECK(config_of(to).at("quantization_config").at("exclude") == exclude);
+  CHECK(config_of(to).at("quantization_config").at("exclude") == plain);
+}
+
+TEST_CASE(
+    "a mixture's experts are quantized as they are while it is loaded, and its router is not") {
+  check_mixture("Mixtral", {"*.block_sparse_moe.gate", "lm_head"});
+  check_mixture("Qwen 2 MoE", {"*.mlp.gate", "*.mlp.shared_expert_gate", "lm_head"});
+  check_mixture("GLM-4.5", {"*.mlp.gate", "lm_head"});
 }
 
 TEST_CASE("scales are chosen as they are while a model is loaded") {

@@ -1,13 +1,16 @@
 // Every architecture and option against the reference implementation (tools/reference), and each
 // against itself: prompts in one pass, in chunks, row by row and in company have the same bits.
 #include "models/model.hpp"
+#include "models/quantize.hpp"
 #include "tests/models/reference_checkpoint.hpp"
+#include "tests/models/weights_file.hpp"
 
 #include <algorithm>
 #include <boost/json.hpp>
 #include <cmath>
 #include <cstring>
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 using namespace paceline;
 using namespace paceline::models;
@@ -98,6 +101,85 @@ TEST_CASE("logits, log-probabilities and greedy tokens are the reference's, for 
   }
   MESSAGE("worst relative errors: f32 ", worst_of[0], ", f16 ", worst_of[1], ", bf16 ",
           worst_of[2]);
+}
+
+namespace {
+
+/// Joins the experts of each layer in two tensors: gates and ups one below the other, and downs.
+void join_experts(test::WeightsFile& weights, std::int64_t experts) {
+  for (const std::string& name : weights.names()) {
+    const auto at = name.find(".experts.0.gate_proj.weight");
+    if (at == name.npos)
+      continue;
+    const std::string before = name.substr(0, at) + ".experts.";
+    const auto join = [&](const std::string& to, const std::vector<const char*>& parts) {
+      const auto shape = weights.shape(before + "0." + parts.front() + ".weight");
+      std::string all;
+      for (int expert = 0; expert < experts; ++expert)
+        for (const char* part : parts) {
+          const std::string own = before + std::to_string(expert) + "." + part + ".weight";
+          all += weights.tensor(own);
+          weights.remove(own);
+        }
+      weights.put(before + to, "BF16", {experts, shape[0] * std::int64_t(parts.size()), shape[1]},
+                  all);
+    };
+    join("gate_up_proj", {"gate_proj", "up_proj"});
+    join("down_proj", {"down_proj"});
+  }
+}
+
+} // namespace
+
+TEST_CASE("experts in one tensor are those that have tensors of their own, bit for bit") {
+  for (const char* name : {"Qwen 2 MoE", "GLM-4.5"}) {
+    CAPTURE(std::string(name));
+    const test::TemporaryFolder folder;
+    test::write_checkpoint(folder, test::reference_case(name), gpu::DType::bf16);
+    const auto apart = test::load(folder.path(), test::device(), {}).value();
+    const json::object& config = test::reference_case(name).at("config").as_object();
+    const auto experts =
+        config.at(config.contains("num_experts") ? "num_experts" : "n_routed_experts");
+    test::WeightsFile weights(folder.path());
+    join_experts(weights, experts.as_int64());
+    folder.write("model.safetensors", weights.bytes());
+    const auto joined = test::load(folder.path(), test::device(), {});
+    REQUIRE_MESSAGE(joined, joined.error().text());
+    CHECK((*joined)->info().parameters == apart->info().parameters);
+    CHECK((*joined)->info().dtype == "bf16");
+    const auto tokens = test::some_tokens(30, 160);
+    CHECK(test::same_bits(test::logits_of(*joined, tokens), test::logits_of(apart, tokens)));
+    const auto written = quantize_checkpoint(folder.path(), folder.file("out"), {});
+    REQUIRE(!written);
+    CHECK(written.error().text().find("experts.down_proj has the matrices of all") !=
+          std::string::npos);
+    json::object other = config;
+    other[config.contains("num_experts") ? "num_experts" : "n_routed_experts"] = 4;
+    folder.write("config.json", json::serialize(other));
+    const auto refused = test::load(folder.path(), test::device(), {});
+    REQUIRE(!refused);
+    CHECK_MESSAGE(refused.error().text().find("where config.json wants [4, ") != std::string::npos,
+                  refused.error().text());
+  }
+}
+
+TEST_CASE("layers that draft, behind a model's last, change nothing and are not its parameters") {
+  json::object entry = test::reference_case("GLM-4.5");
+  const auto plain = test::load_reference(entry, gpu::DType::bf16).value();
+  entry["config"].as_object()["num_nextn_predict_layers"] = 1;
+  auto& tensors = entry["tensors"].as_array();
+  for (const char* name : {"self_attn.q_proj", "eh_proj", "shared_head.head", "embed_tokens"})
+    tensors.push_back(
+        {fmt::format("model.layers.3.{}.weight", name), json::array{160, 48}, 0.3, 0.0});
+  const auto model = test::load_reference(entry, gpu::DType::bf16);
+  REQUIRE_MESSAGE(model, model.error().text());
+  CHECK((*model)->info().parameters == plain->info().parameters);
+  const auto tokens = test::some_tokens(20, 160);
+  CHECK(test::same_bits(test::logits_of(*model, tokens), test::logits_of(plain, tokens)));
+  entry["config"].as_object().erase("num_nextn_predict_layers");
+  const auto refused = test::load_reference(entry, gpu::DType::bf16);
+  REQUIRE(!refused);
+  CHECK(refused.error().text().find("model.layers.3.") != std::string::npos);
 }
 
 TEST_CASE("every family's rows have the same bits in one pass, in chunks, alone and in company") {

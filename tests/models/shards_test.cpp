@@ -186,6 +186,16 @@ TEST_CASE("experts are divided in whole eights of units, in blocks in whole bloc
   CHECK(check_shards("it", config, true, 2));
   CHECK(!check_shards("it", config, true, 4));
   CHECK(Shard{1, 4}.config(config).mixture->ffn == 16);
+  config.mixture->shared_ffn = 96;
+  CHECK(check_shards("it", config, false, 8));
+  CHECK(Shard{1, 4}.config(config).mixture->shared_ffn == 24);
+  CHECK(!check_shards("it", config, true, 2)); // 48 are a block and a half.
+  config.mixture->shared_ffn = 60;
+  const auto shared = check_shards("it", config, false, 8);
+  REQUIRE(!shared);
+  CHECK(shared.error().message.find("experts of 64 units") != std::string::npos);
+  CHECK(shared.error().message.find("shared ones of 60") != std::string::npos);
+  config.mixture->shared_ffn = 0;
   config.mixture->ffn = 24;
   const auto refused = check_shards("it", config, false, 2);
   REQUIRE(!refused);

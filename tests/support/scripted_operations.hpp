@@ -35,12 +35,15 @@ public:
   void soft_cap(gpu::Tensor, float) override { std::abort(); }
   void gather(gpu::Tensor, gpu::Tensor, std::span<const std::int32_t>) override { std::abort(); }
   void scatter(gpu::Tensor, gpu::Tensor, std::span<const std::int32_t>) override { std::abort(); }
-  void route(const gpu::Routing&, gpu::Tensor, const gpu::RouterOptions&) override { std::abort(); }
+  void route(const gpu::Routing&, gpu::Tensor, const float*, const gpu::RouterOptions&) override {
+    std::abort();
+  }
   void expert_linear(gpu::Tensor, gpu::Tensor, gpu::RoutedRows, const gpu::Weight&,
                      const gpu::Routing&) override {
     std::abort();
   }
   void combine(gpu::Tensor, gpu::Tensor, const gpu::Routing&, bool) override { std::abort(); }
+  void scale_rows(gpu::Tensor, gpu::Tensor) override { std::abort(); }
   void gather_columns(gpu::Tensor out, gpu::Tensor in, const float* columns) override {
     for (int r = 0; r < out.rows; ++r)
       for (int i = 0; i < out.cols; ++i)

@@ -33,7 +33,8 @@ GEMMA = {"hidden_activation": "gelu_pytorch_tanh", "head_dim": 16, "query_pre_at
 
 
 def case(name, architecture, options, change, dtypes=("f32", "bf16"), **more):
-    model_type = {"Gemma3": "gemma3_text", "Qwen3Moe": "qwen3_moe"}.get(architecture, architecture.lower())
+    model_type = {"Gemma3": "gemma3_text", "Qwen2Moe": "qwen2_moe", "Qwen3Moe": "qwen3_moe",
+                  "Glm4Moe": "glm4_moe"}.get(architecture, architecture.lower())
     config = {**BASE, "architectures": [architecture + "ForCausalLM"], "model_type": model_type, **options}
     return {"name": name, "config": config, "change": change, "dtypes": dtypes, **more}
 
@@ -110,6 +111,31 @@ CASES = [
           "use_sliding_window": True, "sliding_window": 20, "max_window_layers": 2}, {"sliding_window": 30}),
     case("OLMoE", "Olmoe", {"num_experts": 6, "num_experts_per_tok": 2, "norm_topk_prob": False, "clip_qkv": None,
                             "rope_theta": 10000.0}, {"norm_topk_prob": True}),
+    case("Qwen 2 MoE", "Qwen2Moe",
+         {"head_dim": 16, "num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 24,
+          "shared_expert_intermediate_size": 40, "norm_topk_prob": False, "use_sliding_window": False},
+         {"norm_topk_prob": True}),
+    case("Qwen 2 MoE with dense layers and windows", "Qwen2Moe",
+         {"num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 16, "shared_expert_intermediate_size": 56,
+          "norm_topk_prob": True, "decoder_sparse_step": 2, "num_hidden_layers": 4, "qkv_bias": False,
+          "use_sliding_window": True, "sliding_window": 20, "max_window_layers": 3}, {"sliding_window": 30}, shards=2),
+    case("GLM-4.5", "Glm4Moe",
+         {"head_dim": 24, "partial_rotary_factor": 0.5, "n_routed_experts": 8, "num_experts_per_tok": 2,
+          "moe_intermediate_size": 24, "n_shared_experts": 1, "first_k_dense_replace": 1, "norm_topk_prob": True,
+          "routed_scaling_factor": 2.5, "n_group": 1, "topk_group": 1, "use_qk_norm": True, "attention_bias": True},
+         {"routed_scaling_factor": 1.0}),
+    case("GLM-4.5 Air, with groups", "Glm4Moe",
+         {"head_dim": 16, "n_routed_experts": 16, "num_experts_per_tok": 3, "moe_intermediate_size": 16,
+          "n_shared_experts": 2, "first_k_dense_replace": 0, "norm_topk_prob": False, "routed_scaling_factor": 1.0,
+          "n_group": 4, "topk_group": 2}, {"topk_group": 4}),
+    case("dots.llm1", "Dots1",
+         {"n_routed_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 24, "n_shared_experts": 2,
+          "first_k_dense_replace": 1, "norm_topk_prob": True, "routed_scaling_factor": 1.5, "n_group": 1, "topk_group": 1,
+          "sliding_window": None}, {"norm_topk_prob": False}),
+    case("dots.llm1 with windows", "Dots1",
+         {"n_routed_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 16, "n_shared_experts": 1,
+          "norm_topk_prob": False, "attention_bias": True, "sliding_window": 20, "max_window_layers": 1},
+         {"sliding_window": 30}),
 ]
 
 

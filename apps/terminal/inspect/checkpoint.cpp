@@ -80,12 +80,19 @@ std::vector<std::string> missing_in(const models::ModelConfig& config,
       if (source.has(role))
         want({role, block});
     const models::MixtureConfig* mixture = config.mixture_in(block);
-    if (mixture)
-      want({router, block});
-    for (int expert = mixture ? 0 : -1; expert < (mixture ? mixture->experts : 0); ++expert)
+    const auto want_expert = [&](int expert) {
       for (const auto role : {gate, up, gate_up, down})
         if (source.has(role))
           want({role, block, expert});
+    };
+    if (mixture)
+      want({router, block});
+    for (int expert = mixture ? 0 : -1; expert < (mixture ? mixture->experts : 0); ++expert)
+      want_expert(expert);
+    if (mixture && mixture->shared_ffn > 0)
+      want_expert(models::shared_expert);
+    if (mixture && mixture->shared_gate)
+      want({shared_gate, block});
     if (config.qk_norm != models::QkNorm::none)
       for (const auto role : {query_norm, key_norm})
         want({role, block});

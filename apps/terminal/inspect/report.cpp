@@ -100,7 +100,8 @@ boost::json::object checkpoint_json(const Checkpoint& c) {
     object["experts"] = {{"layers", c.config.mixtures()},
                          {"count", mixture->experts},
                          {"per_token", mixture->top_k},
-                         {"ffn", mixture->ffn}};
+                         {"ffn", mixture->ffn},
+                         {"shared_ffn", mixture->shared_ffn}};
   }
   if (!c.description.empty())
     object["description"] = c.description;
@@ -149,9 +150,11 @@ std::string parameters_text(const Checkpoint& c) {
 std::string feed_forward_text(const models::ModelConfig& m) {
   std::string text = m.mixtures() < m.layers ? std::to_string(m.ffn) : "";
   if (m.mixture)
-    text += fmt::format("{}{} experts of {} in {} layers, of which a token goes to {}",
-                        text.empty() ? "" : ", and ", m.mixture->experts, m.mixture->ffn,
-                        m.mixtures(), m.mixture->top_k);
+    text += fmt::format(
+        "{}{} experts of {} in {} layers, of which a token goes to {}{}",
+        text.empty() ? "" : ", and ", m.mixture->experts, m.mixture->ffn, m.mixtures(),
+        m.mixture->top_k,
+        m.mixture->shared_ffn > 0 ? fmt::format(", and to one of {}", m.mixture->shared_ffn) : "");
   return text;
 }
 

@@ -46,22 +46,28 @@ TEST_CASE("a model's logits on a GPU are the CPU's, within rounding") {
 
 TEST_CASE("a mixture's logits on a GPU are the CPU's, and a row's the same in any company") {
   const gpu::testing::Gpus gpus(1);
-  const test::TemporaryFolder folder;
-  test::write_checkpoint(folder, test::reference_case("Qwen 3 MoE"), gpu::DType::bf16);
-  const auto tokens = test::some_tokens(40, 160);
-  const auto logits = [&](const std::string& device, const LoadOptions& options, int count = 40) {
-    const auto model = test::load(folder.path(), test::device(device), options);
-    REQUIRE_MESSAGE(model, model.error().text());
-    return test::logits_of(*model, std::span(tokens).first(std::size_t(count)));
+  const auto check = [](const char* name) {
+    const test::TemporaryFolder folder;
+    test::write_checkpoint(folder, test::reference_case(name), gpu::DType::bf16);
+    const auto tokens = test::some_tokens(40, 160);
+    const auto logits = [&](const std::string& device, const LoadOptions& options, int count = 40) {
+      const auto model = test::load(folder.path(), test::device(device), options);
+      REQUIRE_MESSAGE(model, model.error().text());
+      return test::logits_of(*model, std::span(tokens).first(std::size_t(count)));
+    };
+    LoadOptions options;
+    options.dtype = NumberFormat::f32;
+    CHECK(worst_error(logits("cuda:0", options), logits("cpu", options)) <= 1e-4);
+    options.dtype = NumberFormat::bf16;
+    auto all = logits("cuda:0", options);
+    CHECK(worst_error(all, logits("cpu", options)) <= 2e-2);
+    all.resize(3);
+    CHECK(test::same_bits(logits("cuda:0", options, 3), all));
   };
-  LoadOptions options;
-  options.dtype = NumberFormat::f32;
-  CHECK(worst_error(logits("cuda:0", options), logits("cpu", options)) <= 1e-4);
-  options.dtype = NumberFormat::bf16;
-  auto all = logits("cuda:0", options);
-  CHECK(worst_error(all, logits("cpu", options)) <= 2e-2);
-  all.resize(3);
-  CHECK(test::same_bits(logits("cuda:0", options, 3), all));
+  for (const char* name : {"Qwen 3 MoE", "Qwen 2 MoE", "GLM-4.5 Air, with groups"}) {
+    CAPTURE(std::string(name));
+    check(name);
+  }
 }
 
 TEST_CASE("a quantized folder on a GPU is, bit for bit, the model quantized while it is loaded") {
