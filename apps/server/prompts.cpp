@@ -16,7 +16,12 @@ void keep_last(std::vector<TokenId>& tokens, std::size_t most) {
 }
 
 const char* field_of(const Asked& asked) {
-  return asked.api == Api::chat ? "messages" : "prompt";
+  switch (asked.api) {
+  case Api::completions: return "prompt";
+  case Api::chat: return "messages";
+  case Api::responses: return "input";
+  }
+  return "";
 }
 
 std::size_t most_of(Service& service, const Replica& replica, const Asked& asked) {
@@ -148,7 +153,7 @@ asio::awaitable<ApiResult<EncodedPrompt>> encode_chat(Service& service, const Re
 asio::awaitable<ApiResult<std::vector<EncodedPrompt>>>
 encode(Service& service, const Replica& replica, const Asked& asked) {
   std::vector<EncodedPrompt> encoded;
-  if (asked.api == Api::chat) {
+  if (has_conversation(asked.api)) {
     auto chat = co_await encode_chat(service, replica, asked, enough_of(service, replica, asked));
     if (!chat)
       co_return refuse(std::move(chat.error()));

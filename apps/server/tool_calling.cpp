@@ -94,19 +94,22 @@ constraints::AnswerPlan plan_of(const ChatStyle& style, const Asked& asked, bool
   return plan;
 }
 
-std::optional<ChatAnswer> chat_answer(const ChatStyle& style, const Asked& asked,
-                                      const constraints::AnswerPlan& plan,
-                                      const std::string& opening, std::string seed) {
+bool has_parts(const ChatStyle& style, const Asked& asked) {
+  return asked.tools.callable() || style.reasoning;
+}
+
+AnswerReader answer_reader(const ChatStyle& style, const Asked& asked,
+                           const constraints::AnswerPlan& plan, const std::string& opening,
+                           std::string seed) {
   const text::ToolFormat* tools = asked.tools.callable() ? style.tools : nullptr;
-  if (!tools && !style.reasoning)
-    return std::nullopt;
-  ChatAnswer answer({.tools = tools,
-                     .functions = tools ? asked.tools.functions : std::vector<text::ToolFunction>(),
-                     .reasoning = opening.empty() ? style.reasoning : nullptr,
-                     .in_reasoning = plan.in_reasoning},
-                    std::move(seed), tools && tools->body == Body::named);
-  answer.begin(opening);
-  return answer;
+  AnswerReader reader(
+      {.tools = tools,
+       .functions = tools ? asked.tools.functions : std::vector<text::ToolFunction>(),
+       .reasoning = opening.empty() ? style.reasoning : nullptr,
+       .in_reasoning = plan.in_reasoning},
+      std::move(seed), tools && tools->body == Body::named);
+  reader.begin(opening);
+  return reader;
 }
 
 } // namespace paceline::apps::serve

@@ -1,4 +1,5 @@
 // Calls of functions and reasoning through real HTTP: what a request asks for, and what comes back.
+#include "apps/server/chat_answer.hpp"
 #include "apps/server/tool_calling.hpp"
 #include "tests/serve/live_server.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -388,9 +389,8 @@ TEST_CASE(
   const std::string opening = serve::forced_opening(style, asked);
   CHECK(opening == "[TOOL_CALLS]paint[ARGS]");
   const auto plan = serve::plan_of(style, asked, false);
-  auto answer = serve::chat_answer(style, asked, plan, opening, "seed");
-  REQUIRE(answer);
-  const json::object message = answer->message("{}");
+  serve::ChatAnswer answer(serve::answer_reader(style, asked, plan, opening, "seed"));
+  const json::object message = answer.message("{}");
   const json::object& call = message.at("tool_calls").at(0).as_object();
   CHECK(call.at("id").as_string().size() == 9);
   CHECK(call.at("function").at("name") == "paint");
