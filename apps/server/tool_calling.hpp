@@ -20,8 +20,8 @@ std::optional<ApiError> check_tools(const ChatStyle& style, const Asked& asked);
 /// Whether a rendered conversation ends with what opens reasoning.
 bool opens_reasoning(const ChatStyle& style, std::string_view rendered);
 
-/// Returns the beginning of an answer that must have calls, if it is special tokens: no form
-/// contains them, so they become the prompt's end. Empty: there is none.
+/// Returns the beginning of an answer that must have calls, or a form, if it is special tokens: no
+/// form contains them, so they become the prompt's end. Empty: there is none.
 std::string forced_opening(const ChatStyle& style, const Asked& asked);
 
 /// in_reasoning: the prompt opens it.

@@ -395,6 +395,26 @@ TEST_CASE(
   CHECK(call.at("id").as_string().size() == 9);
   CHECK(call.at("function").at("name") == "paint");
   CHECK(call.at("function").at("arguments") == "{}");
+  style.tools = text::tool_format("openai");
+  style.reasoning = text::reasoning_format("openai");
+  style.special_reasoning = true;
+  const std::string message_opening = serve::forced_opening(style, asked);
+  CHECK(message_opening == "<|channel|>commentary to=functions.paint <|constrain|>json<|message|>");
+  CHECK(serve::plan_of(style, asked, false).opened);
+  serve::ChatAnswer called(serve::answer_reader(style, asked, serve::plan_of(style, asked, false),
+                                                message_opening, "seed"));
+  CHECK(called.message("{}<|call|>").at("tool_calls").at(0).at("function").at("arguments") == "{}");
+  asked.tools.choice = serve::Tools::Choice::automatic;
+  CHECK(serve::forced_opening(style, asked).empty());
+  CHECK(!constraints::form_of(serve::plan_of(style, asked, false)).value()); // calls could not come
+  asked.tools.functions.clear();
+  asked.request.constraint = Constraint{};
+  CHECK(serve::forced_opening(style, asked) == "<|channel|>final<|message|>");
+  asked.request.constraint.reset();
+  asked.tools.functions = {{.name = "paint"}};
+  asked.tools.choice = serve::Tools::Choice::required;
+  style.tools = text::tool_format("gemma4"); // which no form can hold
+  CHECK(serve::check_tools(style, asked)->param == "tool_choice");
   style.tools = text::tool_format("llama3_json"); // whose calls may lack the special token
   CHECK(serve::forced_opening(style, asked).empty());
 }
