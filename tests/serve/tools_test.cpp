@@ -288,6 +288,22 @@ TEST_CASE("a transcript's calls have arguments as the template wants them") {
   CHECK(texts_only.rendered(said) == R"(q||{"color": "red"}done|)");
 }
 
+TEST_CASE("what a model thought reaches its template by the name that this asks for") {
+  const auto rendered = [](const Model& model, const char* content) {
+    json::value call = json::parse(
+        R"({"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}})");
+    json::object said{{"role", "assistant"}, {"reasoning_content", "hm"}, {"content", content}};
+    said["tool_calls"] = json::array{call};
+    return model.rendered({{"messages", {{{"role", "user"}, {"content", "q"}}, said}}});
+  };
+  const std::string loop = "{% for message in messages %}{{ message.content }}";
+  const Model other(loop + "({{ message.thinking }}){% endfor %}");
+  CHECK(rendered(other, "") == "q()(hm)");
+  CHECK(rendered(other, "a") == "q()a()"); // gpt-oss's template takes only one of them
+  const Model both(loop + "({{ message.reasoning_content or message.thinking }}){% endfor %}");
+  CHECK(rendered(both, "a") == "q()a(hm)");
+}
+
 TEST_CASE("tools that cannot be had are refused by name, before anything runs") {
   const Model model(hermes);
   const auto with = [](const char* field, json::value value) {
