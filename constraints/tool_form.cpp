@@ -156,12 +156,20 @@ json::object call_tag(const ToolFormat& format, const ToolFunction& function) {
     arguments["style"] = "qwen_xml";
     return tag(opening + "\n<function=" + function.name + ">\n", std::move(arguments),
                "\n</function>\n" + closing);
+  case Body::tags:
+    arguments["style"] = "glm_xml";
+    return tag(opening + function.name + "\n", std::move(arguments), "\n" + closing);
   case Body::python: return tag("", python_call(function), "");
+  case Body::channel:
+    return tag(opening + "commentary to=functions." + function.name +
+                   " <|constrain|>json<|message|>",
+               std::move(arguments), closing);
   case Body::named:
     if (!format.in_list)
       return tag(opening + function.name + "[ARGS]", std::move(arguments), "");
     break;
-  case Body::json: break;
+  case Body::json:
+  case Body::dict: break; // which has no form
   }
   return tag(opening + line + "{\"name\": \"" + function.name + "\", \"" +
                  std::string(format.arguments) + "\": ",
@@ -178,7 +186,9 @@ json::array call_tags(const AnswerPlan& plan) {
 /// Returns the calls of an answer that has some.
 json::object calls(const AnswerPlan& plan) {
   const ToolFormat& format = *plan.tools;
-  if (plan.opened && format.body == Body::named && !format.in_list)
+  const bool named =
+      (format.body == Body::named && !format.in_list) || format.body == Body::channel;
+  if (plan.opened && named)
     return schema_part(schema_of(plan.functions.front()));
   const std::string_view separator = format.in_list || format.body == Body::python ? ", "
                                      : format.bare                                 ? "; "
@@ -244,11 +254,16 @@ std::optional<json::object> answer(const AnswerPlan& plan) {
   return form;
 }
 
-/// Checks that calls whose form is longer than their schemas have one that may be.
-Result<void> check_size(const AnswerPlan& plan) {
+/// Checks that calls which must have a form have one, and that one which is longer than their
+/// schemas may be.
+Result<void> check_calls(const AnswerPlan& plan) {
   using Calls = AnswerPlan::Calls;
   const bool has_calls =
       plan.calls == Calls::required || (plan.calls == Calls::allowed && plan.form);
+  if (has_calls && !has_form(*plan.tools))
+    return fail(ErrorCode::unsupported,
+                "calls of format " + std::string(plan.tools->name) + " have no form",
+                "leave the choice of calls to the model");
   if (!has_calls || plan.tools->body != Body::python)
     return {};
   std::size_t bytes = 0;
@@ -276,12 +291,18 @@ json::object behind_reasoning(const AnswerPlan& plan, json::object answer, bool 
 
 } // namespace
 
+bool has_form(const ToolFormat& format) {
+  return format.body != Body::dict; // Its texts stand between marks of their own.
+}
+
 bool holds_opened_calls(const ToolFormat& format) {
+  if (!has_form(format) || format.body == Body::channel) // whose opening is that of others, too
+    return false;
   return !format.opening.empty() && !format.bare && !format.in_list && !format.closing.empty();
 }
 
 Result<std::optional<Constraint>> form_of(const AnswerPlan& plan) {
-  if (const auto fits = check_size(plan); !fits)
+  if (const auto fits = check_calls(plan); !fits)
     return tl::unexpected(fits.error());
   if (plan.free || (plan.calls == AnswerPlan::Calls::none && !plan.reasoning))
     return plan.form;

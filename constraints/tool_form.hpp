@@ -12,6 +12,9 @@
 
 namespace paceline::constraints {
 
+/// Whether there is a form of calls in this format.
+bool has_form(const text::ToolFormat& format);
+
 /// What an answer may and must have.
 struct AnswerPlan {
   enum class Calls { none, allowed, required };

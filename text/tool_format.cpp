@@ -15,11 +15,19 @@ constexpr ToolFormat tools[] = {
     {.name = "pythonic", .body = Body::python, .in_list = true, .bare = true},
     {.name = "mistral", .body = Body::named, .opening = "[TOOL_CALLS]"},
     {.name = "mistral_list", .body = Body::named, .opening = "[TOOL_CALLS]", .in_list = true},
-    {.name = "granite", .opening = "<|tool_call|>", .in_list = true}};
+    {.name = "granite", .opening = "<|tool_call|>", .in_list = true},
+    {.name = "glm45", .body = Body::tags, .opening = "<tool_call>", .closing = "</tool_call>"},
+    {.name = "gemma4", .body = Body::dict, .opening = "<|tool_call>", .closing = "<tool_call|>"},
+    {.name = "openai", .body = Body::channel, .opening = "<|channel|>", .closing = "<|call|>"}};
 
 constexpr ReasoningFormat reasonings[] = {
     {.name = "think", .opening = "<think>", .closing = "</think>"},
-    {.name = "mistral", .opening = "[THINK]", .closing = "[/THINK]"}};
+    {.name = "mistral", .opening = "[THINK]", .closing = "[/THINK]"},
+    {.name = "gemma4", .opening = "<|channel>thought", .closing = "<channel|>"},
+    {.name = "openai",
+     .opening = "<|channel|>analysis<|message|>",
+     .closing = "<|end|>",
+     .channels = true}};
 
 /// Texts of a template that are there together where it asks for a format.
 struct Sign {
@@ -27,12 +35,14 @@ struct Sign {
   std::array<std::string_view, 3> texts;
 };
 /// The first sign that is there counts.
-constexpr Sign signs[] = {{"", {"<tool_call>", "<arg_key>"}}, // GLM's, which is not known here
+constexpr Sign signs[] = {{"glm45", {"<tool_call>", "<arg_key>"}},
                           {"qwen3_coder", {"<tool_call>", "<function=", "<parameter="}},
                           {"hermes", {"<tool_call>", "\"arguments"}},
                           {"mistral", {"[TOOL_CALLS]", "[ARGS]"}},
                           {"mistral_list", {"[TOOL_CALLS]"}},
                           {"granite", {"<|tool_call|>"}},
+                          {"gemma4", {"<|tool_call>call:", "<tool_call|>"}},
+                          {"openai", {"<|start|>assistant", "<|channel|>commentary", "functions."}},
                           {"llama3_json", {"<|start_header_id|>", "\"parameters\""}}};
 
 bool has(std::string_view text, std::string_view part) {

@@ -17,10 +17,13 @@ struct ToolFunction {
 /// The form in which a family writes calls. The names are vLLM's.
 struct ToolFormat {
   enum class Body {
-    json,   ///< {"name": f, "arguments": {...}}, or a list of such objects
-    named,  ///< f[ARGS]{...}, or a list as above
-    xml,    ///< <function=f><parameter=a>1</parameter></function>
-    python, ///< [f(a=1), g()]
+    json,    ///< {"name": f, "arguments": {...}}, or a list of such objects
+    named,   ///< f[ARGS]{...}, or a list as above
+    xml,     ///< <function=f><parameter=a>1</parameter></function>
+    tags,    ///< f<arg_key>a</arg_key><arg_value>1</arg_value>
+    python,  ///< [f(a=1), g()]
+    dict,    ///< call:f{a:1,b:<|"|>text<|"|>}
+    channel, ///< commentary to=functions.f <|constrain|>json<|message|>{...}
   };
   std::string_view name;
   Body body = Body::json;
@@ -36,6 +39,8 @@ struct ReasoningFormat {
   std::string_view name;
   std::string_view opening;
   std::string_view closing;
+  /// The answer is messages with headers, some of which are reasoning (OpenAI's harmony format).
+  bool channels = false;
 };
 
 std::span<const ToolFormat> tool_formats();

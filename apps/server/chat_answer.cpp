@@ -1,8 +1,6 @@
 #include "apps/server/chat_answer.hpp"
 
 #include <boost/json/array.hpp>
-#include <fmt/format.h>
-#include <functional>
 #include <utility>
 
 namespace paceline::apps::serve {
@@ -18,37 +16,17 @@ void add_text(json::object& to, std::string_view name, std::string_view text) {
   value.get_string().append(text);
 }
 
-/// Returns a call's id, other ones for other seeds.
-std::string id_of(const std::string& seed, std::size_t index, bool is_short) {
-  constexpr std::string_view digits = "0123456789abcdefghijklmnopqrstuvwxyz";
-  std::uint64_t number = std::hash<std::string>()(fmt::format("{} {}", seed, index));
-  if (!is_short)
-    return fmt::format("call_{:016x}", number);
-  std::string id;
-  for (; id.size() < 9; number /= digits.size())
-    id += digits[number % digits.size()];
-  return id;
-}
-
 } // namespace
-
-ChatAnswer::ChatAnswer(text::AnswerParser::Options how, std::string seed, bool short_ids)
-    : parser_(how), seed_(std::move(seed)), short_ids_(short_ids), callable_(how.tools != nullptr) {
-}
-
-void ChatAnswer::begin(std::string_view opening) {
-  begun_ = parser_.feed(opening);
-}
 
 json::object ChatAnswer::call_begin(std::string_view name) const {
   return {{"index", calls_},
-          {"id", id_of(seed_, calls_, short_ids_)},
+          {"id", reader_.call_id(calls_)},
           {"type", "function"},
           {"function", {{"name", name}, {"arguments", ""}}}};
 }
 
 /// Puts pieces into a delta. A call is in it once, since clients add up what deltas have of each.
-json::object ChatAnswer::delta_of(std::vector<text::AnswerPiece> pieces) {
+json::object ChatAnswer::delta_of(const std::vector<text::AnswerPiece>& pieces) {
   json::object delta;
   json::array calls;
   for (const text::AnswerPiece& piece : pieces)
@@ -71,26 +49,11 @@ json::object ChatAnswer::delta_of(std::vector<text::AnswerPiece> pieces) {
   return delta;
 }
 
-json::object ChatAnswer::delta(std::string_view text) {
-  std::vector<text::AnswerPiece> pieces = std::exchange(begun_, {});
-  for (text::AnswerPiece& piece : parser_.feed(text))
-    append(pieces, std::move(piece));
-  return delta_of(std::move(pieces));
-}
-
-json::object ChatAnswer::last_delta() {
-  std::vector<text::AnswerPiece> pieces = std::exchange(begun_, {});
-  for (text::AnswerPiece& piece : parser_.finish())
-    append(pieces, std::move(piece));
-  return delta_of(std::move(pieces));
-}
-
 json::object ChatAnswer::message(std::string_view text) {
-  std::vector<text::AnswerPiece> pieces = std::exchange(begun_, {});
-  for (auto& more : {parser_.feed(text), parser_.finish()})
-    for (const text::AnswerPiece& piece : more)
-      append(pieces, piece);
-  json::object parts = delta_of(std::move(pieces));
+  std::vector<text::AnswerPiece> pieces = reader_.read(text);
+  for (text::AnswerPiece& piece : reader_.finish())
+    append(pieces, std::move(piece));
+  json::object parts = delta_of(pieces);
   json::object message{{"role", "assistant"}, {"content", ""}, {"refusal", nullptr}};
   if (called())
     message["content"] = nullptr;

@@ -9,6 +9,7 @@ namespace paceline::apps::serve {
 // These endpoints are OpenAI's.
 boost::asio::awaitable<void> completions(Service& service, Exchange& exchange);
 boost::asio::awaitable<void> chat_completions(Service& service, Exchange& exchange);
+boost::asio::awaitable<void> responses(Service& service, Exchange& exchange);
 boost::asio::awaitable<void> list_models(Service& service, Exchange& exchange);
 boost::asio::awaitable<void> show_model(Service& service, Exchange& exchange);
 

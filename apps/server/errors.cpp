@@ -76,6 +76,17 @@ ApiError api_error(const Error& error) {
   return told;
 }
 
+std::optional<ApiError> failure_of(const Finished& end) {
+  switch (end.reason) {
+  case FinishReason::stop:
+  case FinishReason::length: return std::nullopt;
+  case FinishReason::deadline: return took_too_long();
+  case FinishReason::cancelled: return shutting_down();
+  case FinishReason::error: break;
+  }
+  return api_error(end.error.value_or(Error{ErrorCode::internal, "the request failed", ""}));
+}
+
 Error error_of(const ApiError& error) {
   const auto code = [&] {
     switch (error.status) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "paceline/error.hpp"
+#include "paceline/event.hpp"
 
 #include <optional>
 #include <string>
@@ -36,6 +37,9 @@ ApiError shutting_down();
 /// Turns an error of the engine into one of HTTP. Hints that name a program's options are for the
 /// operator, and left out.
 ApiError api_error(const Error& error);
+
+/// Returns why an answer failed; none if it did not fail.
+std::optional<ApiError> failure_of(const Finished& end);
 
 /// Turns an error of HTTP into one of the engine; its message has the hint.
 Error error_of(const ApiError& error);

@@ -71,12 +71,8 @@ private:
   std::optional<Form> form_;
 };
 
-/// Reads OpenAI's {"type": "json_schema", "json_schema": {"name", "schema", "strict"}}.
-void read_response_schema(Fields& format, Forms& forms) {
-  const auto* object = format.nested("json_schema");
-  if (!object)
-    return format.wrong("json_schema", "an object with a schema");
-  Fields inner(*object, format.path("json_schema"));
+/// Reads OpenAI's {"name", "schema", "strict"}.
+void read_named_schema(Fields& inner, Forms& forms) {
   inner.text("name");
   inner.text("description");
   inner.boolean("strict");
@@ -84,7 +80,38 @@ void read_response_schema(Fields& format, Forms& forms) {
     forms.take(inner, "schema", {Kind::json_schema, json::serialize(*schema), {}});
   else
     inner.wrong("schema", "an object");
+}
+
+/// Reads {"type": "json_schema", "json_schema": {...}}.
+void read_response_schema(Fields& format, Forms& forms) {
+  const auto* object = format.nested("json_schema");
+  if (!object)
+    return format.wrong("json_schema", "an object with a schema");
+  Fields inner(*object, format.path("json_schema"));
+  read_named_schema(inner, forms);
   format.wrong(inner.error());
+}
+
+/// Reads a response's {"format": {"type": "json_schema", "name", "schema", "strict"}}.
+void read_text(Fields& fields, Forms& forms) {
+  const auto* object = fields.nested("text");
+  if (!object)
+    return;
+  Fields text(*object, "text");
+  if (text.text("verbosity").value_or("medium") != "medium")
+    text.wrong("verbosity", "medium, or left out: no model here has others");
+  if (const auto* inner = text.nested("format")) {
+    Fields format(*inner, "text.format");
+    const auto type = format.text("type").value_or("");
+    if (type == "json_object")
+      forms.take(format, "type", {Kind::json, "", {}});
+    else if (type == "json_schema")
+      read_named_schema(format, forms);
+    else if (type != "text")
+      format.wrong("type", "text, json_object or json_schema");
+    text.wrong(format.error());
+  }
+  fields.wrong(text.error());
 }
 
 void read_response_format(Fields& fields, Forms& forms) {
@@ -125,9 +152,12 @@ void read_structured_outputs(Fields& fields, Forms& forms) {
 
 } // namespace
 
-std::optional<Form> read_form(Fields& fields) {
+std::optional<Form> read_form(Fields& fields, Api api) {
   Forms forms;
-  read_response_format(fields, forms);
+  if (api == Api::responses)
+    read_text(fields, forms);
+  else
+    read_response_format(fields, forms);
   read_structured_outputs(fields, forms);
   for (const Named& field : at_the_top)
     forms.take(fields, field);

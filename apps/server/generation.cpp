@@ -1,11 +1,12 @@
-// POST /v1/completions and /v1/chat/completions: from a body to answers, whole or in parts.
+// POST /v1/completions, /v1/chat/completions and /v1/responses: from a body to answers, whole or in
+// parts.
 #include "apps/console/json_text.hpp"
 #include "apps/server/answers.hpp"
 #include "apps/server/bodies.hpp"
 #include "apps/server/endpoints.hpp"
-#include "apps/server/openai_response.hpp"
 #include "apps/server/progress.hpp"
 #include "apps/server/prompts.hpp"
+#include "apps/server/reply_kinds.hpp"
 #include "apps/server/tool_calling.hpp"
 #include "sampling/choice_seed.hpp"
 
@@ -20,18 +21,6 @@ namespace paceline::apps::serve {
 namespace asio = boost::asio;
 namespace {
 
-/// Returns why an answer failed, as an HTTP error; none if it did not fail.
-std::optional<ApiError> failure(const Finished& end) {
-  switch (end.reason) {
-  case FinishReason::stop:
-  case FinishReason::length: return std::nullopt;
-  case FinishReason::deadline: return took_too_long();
-  case FinishReason::cancelled: return shutting_down();
-  case FinishReason::error: break;
-  }
-  return api_error(end.error.value_or(Error{ErrorCode::internal, "the request failed", ""}));
-}
-
 /// Takes one HTTP request through an engine.
 class Generation {
 public:
@@ -39,7 +28,7 @@ public:
              Asked asked)
       : service_(service), replica_(replica), exchange_(exchange), asked_(std::move(asked)),
         answers_(service.executor()), admission_(admission),
-        reply_(replica.engine(), asked_, head()), choices_(std::size_t(asked_.choices())),
+        reply_(reply_to(asked_, replica.engine(), head())), choices_(std::size_t(asked_.choices())),
         progress_(choices_.size()) {}
   Generation(const Generation&) = delete;
   Generation& operator=(const Generation&) = delete;
@@ -57,6 +46,7 @@ private:
   ApiError no_form(const Error& why) const;
   asio::awaitable<std::optional<ApiError>> check_form();
   bool hold(const std::vector<EncodedPrompt>& prompts);
+  void take_apart(Choice& choice) const;
   std::optional<ApiError> submit(std::vector<EncodedPrompt> prompts);
   asio::awaitable<std::optional<Answers::Item>> next_item();
   asio::awaitable<void> stay_awake();
@@ -79,7 +69,7 @@ private:
   Asked asked_;
   Answers answers_;
   Service::Admission& admission_;
-  Reply reply_;
+  std::unique_ptr<Reply> reply_;
   constraints::AnswerPlan plan_;
   std::string opening_; ///< The part of a chat's answer that is the prompt's end.
   std::vector<Choice> choices_;
@@ -89,8 +79,10 @@ private:
 };
 
 ReplyHead Generation::head() const {
-  const bool chat = asked_.api == Api::chat;
-  return {.id = (chat ? "chatcmpl-" : "cmpl-") + exchange_.request().id,
+  const char* kind = asked_.api == Api::completions ? "cmpl-"
+                     : asked_.api == Api::chat      ? "chatcmpl-"
+                                                    : "resp_";
+  return {.id = kind + exchange_.request().id,
           .created = std::time(nullptr),
           .model = asked_.model.empty() ? replica_.model() : asked_.model,
           .fingerprint = replica_.fingerprint()};
@@ -102,7 +94,7 @@ asio::awaitable<void> Generation::run() {
   auto prompts = co_await encode(service_, replica_, asked_);
   if (!prompts)
     co_return co_await exchange_.send(prompts.error());
-  if (asked_.api == Api::chat)
+  if (has_conversation(asked_.api))
     if (const auto wrong = plan_answer(prompts->front()))
       co_return co_await exchange_.send(*wrong);
   if (!hold(*prompts))
@@ -193,10 +185,27 @@ bool Generation::hold(const std::vector<EncodedPrompt>& prompts) {
         prompt.tokens.size() * sizeof(TokenId) * (1 + std::size_t(asked_.n)) + prompt.text.size();
   bytes += choices_.size() * (asked_.request.sampling.allowed_token_ids.size() * sizeof(TokenId) +
                               bytes_of(asked_.request.constraint) + asked_.tools.bytes());
+  bytes += asked_.echoed_bytes;
   for (Prompt& prompt : asked_.prompts) // The number of prompts is still needed.
     prompt.emplace<std::string>();
   asked_.messages.clear();
   return exchange_.memory().hold(bytes);
+}
+
+/// Finds what takes a conversation's answer apart. A chat's that is content only needs nothing.
+void Generation::take_apart(Choice& choice) const {
+  const bool parts = has_parts(replica_.chat_style(), asked_);
+  if (asked_.api == Api::completions || (asked_.api == Api::chat && !parts))
+    return;
+  const HttpRequest& request = exchange_.request();
+  auto reader =
+      answer_reader(replica_.chat_style(), asked_, plan_, opening_,
+                    fmt::format("{} {} {}", request.id, request.arrived.time_since_epoch().count(),
+                                choice.index));
+  if (asked_.api == Api::chat)
+    choice.chat.emplace(std::move(reader));
+  else
+    choice.items.emplace(std::move(reader), request.id);
 }
 
 std::optional<ApiError> Generation::submit(std::vector<EncodedPrompt> prompts) {
@@ -206,13 +215,9 @@ std::optional<ApiError> Generation::submit(std::vector<EncodedPrompt> prompts) {
     choice.index = i;
     if (asked_.echo)
       choice.echo = prompt.text;
-    if (asked_.api == Api::chat)
-      choice.chat =
-          chat_answer(replica_.chat_style(), asked_, plan_, opening_,
-                      fmt::format("{} {} {}", exchange_.request().id,
-                                  exchange_.request().arrived.time_since_epoch().count(), i));
+    take_apart(choice);
     Request request = asked_.request;
-    if (choice.chat && replica_.chat_style().needs_special())
+    if ((choice.chat || choice.items) && replica_.chat_style().needs_special())
       request.skip_special_tokens = false;
     request.deadline = admission_.time_left();
     request.prompt_tokens = prompt.tokens;
@@ -246,7 +251,7 @@ std::optional<ApiError> Generation::take(Answers::Item& item) {
     choice.answer.end = std::move(*end);
     if (asked_.include_stop)
       choice.tail = stop_text(choice);
-    return failure(choice.answer.end);
+    return failure_of(choice.answer.end);
   }
   return std::nullopt;
 }
@@ -333,7 +338,7 @@ asio::awaitable<void> Generation::whole() {
   }
   if (failed)
     co_return co_await fail_whole(*failed);
-  std::string body = json_text(reply_.whole(choices_));
+  std::string body = json_text(reply_->whole(choices_));
   if (!begun_) {
     HttpResponse response{.body = std::move(body)};
     co_return co_await exchange_.send(std::move(response));
@@ -349,7 +354,7 @@ asio::awaitable<void> Generation::stream() {
   if (co_await answers_.wait(Clock::now() + limits::stream_head_time)) {
     first = co_await answers_.next();
     const auto* end = first ? std::get_if<Finished>(&first->event) : nullptr;
-    if (end && failure(*end)) {
+    if (end && failure_of(*end)) {
       const auto failed = take(*first);
       co_return co_await fail_whole(*failed);
     }
@@ -365,7 +370,7 @@ asio::awaitable<void> Generation::stream() {
   if (exchange_.gone())
     co_return;
   std::string last =
-      failed ? Reply::failure(*failed) + "data: [DONE]\n\n" : reply_.epilogue(choices_);
+      failed ? reply_->failure(choices_.front(), *failed) : reply_->epilogue(choices_);
   co_await exchange_.write_part(std::move(last));
   co_await exchange_.end_parts();
 }
@@ -400,8 +405,8 @@ Generation::write_stream(std::optional<Answers::Item> item) {
 std::string Generation::events_of(Answers::Item& item) {
   Choice& choice = choices_[item.index];
   if (const auto* delta = std::get_if<Delta>(&item.event))
-    return reply_.part(choice, *delta);
-  return std::holds_alternative<Finished>(item.event) ? reply_.end(choice) : std::string();
+    return reply_->part(choice, *delta);
+  return std::holds_alternative<Finished>(item.event) ? reply_->end(choice) : std::string();
 }
 
 /// Puts counts and reasons into the log, and texts only if the operator asked for them.
@@ -478,6 +483,10 @@ asio::awaitable<void> completions(Service& service, Exchange& exchange) {
 
 asio::awaitable<void> chat_completions(Service& service, Exchange& exchange) {
   return generate(service, exchange, Api::chat);
+}
+
+asio::awaitable<void> responses(Service& service, Exchange& exchange) {
+  return generate(service, exchange, Api::responses);
 }
 
 } // namespace paceline::apps::serve

@@ -16,33 +16,7 @@ namespace paceline::apps::serve {
 namespace json = boost::json;
 namespace {
 
-/// Reads the content, which is a string, or a list of {"type": "text", "text"}.
-ApiResult<std::string> read_content(const json::value& content, const std::string& name) {
-  if (const auto* text = content.if_string())
-    return std::string(*text);
-  const auto* parts = content.if_array();
-  if (!parts)
-    return refuse(invalid_value(name, name + " must be a string, or a list of text parts"));
-  std::string whole;
-  for (std::size_t i = 0; i < parts->size(); ++i) {
-    const std::string part_name = fmt::format("{}[{}]", name, i);
-    const auto* part = (*parts)[i].if_object();
-    if (!part)
-      return refuse(invalid_value(part_name, part_name + " must be an object"));
-    Fields fields(*part, part_name);
-    const auto type = fields.text("type");
-    if (!fields.error() && type != "text")
-      fields.wrong("type", "\"text\": images, sound and files are not supported");
-    const auto text = fields.text("text");
-    if (!text)
-      fields.wrong("text", "a string");
-    if (fields.error())
-      return refuse(*fields.error());
-    whole += *text;
-  }
-  return whole;
-}
-
+constexpr std::string_view text_types[] = {"text"};
 constexpr std::array roles =
     std::to_array<std::string_view>({"system", "user", "assistant", "tool", "function"});
 
@@ -87,7 +61,7 @@ ApiResult<ChatMessage> read_message(const json::value& value, const std::string&
     message.fields.emplace_back("content", "null");
     return message;
   }
-  auto text = read_content(content ? *content : json::value(), fields.path("content"));
+  auto text = read_content(content ? *content : json::value(), fields.path("content"), text_types);
   if (!text)
     return refuse(std::move(text.error()));
   message.content = std::move(*text);
@@ -95,6 +69,34 @@ ApiResult<ChatMessage> read_message(const json::value& value, const std::string&
 }
 
 } // namespace
+
+ApiResult<std::string> read_content(const json::value& content, const std::string& name,
+                                    std::span<const std::string_view> types) {
+  if (const auto* text = content.if_string())
+    return std::string(*text);
+  const auto* parts = content.if_array();
+  if (!parts)
+    return refuse(invalid_value(name, name + " must be a string, or a list of text parts"));
+  std::string whole;
+  for (std::size_t i = 0; i < parts->size(); ++i) {
+    const std::string part_name = fmt::format("{}[{}]", name, i);
+    const auto* part = (*parts)[i].if_object();
+    if (!part)
+      return refuse(invalid_value(part_name, part_name + " must be an object"));
+    Fields fields(*part, part_name);
+    const auto type = fields.text("type");
+    if (!fields.error() && std::ranges::find(types, type.value_or("")) == types.end())
+      fields.wrong("type", fmt::format("\"{}\": images, sound and files are not supported",
+                                       fmt::join(types, "\" or \"")));
+    const auto text = fields.text("text");
+    if (!text)
+      fields.wrong("text", "a string");
+    if (fields.error())
+      return refuse(*fields.error());
+    whole += *text;
+  }
+  return whole;
+}
 
 ApiResult<std::vector<ChatMessage>> read_messages(const json::object& body) {
   const auto* list = body.if_contains("messages");

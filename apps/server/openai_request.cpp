@@ -5,6 +5,7 @@
 #include "apps/server/form_fields.hpp"
 #include "apps/server/openai_messages.hpp"
 #include "apps/server/request_memory.hpp"
+#include "apps/server/response_input.hpp"
 #include "apps/server/unsupported.hpp"
 #include "sampling/fields.hpp"
 #include "sampling/limits.hpp"
@@ -234,7 +235,7 @@ void read_common(Fields& fields, Asked& asked, int vocabulary) {
   read_salt(fields, request.cache_salt);
   read_sampling(fields, request.sampling, vocabulary);
   read_speculation(fields, asked);
-  if (auto form = read_form(fields)) {
+  if (auto form = read_form(fields, asked.api)) {
     request.constraint = std::move(form->constraint);
     asked.form_field = std::move(form->field);
   }
@@ -334,11 +335,13 @@ void read_template(Fields& fields, Asked& asked) {
   fields.wrong(inner.error());
 }
 
-/// Reads the functions, which the template is shown as they were sent.
+/// Reads the functions, which the template is shown as chats send them.
 void take_tools(Fields& fields, Asked& asked) {
-  asked.tools = read_tools(fields);
-  if (asked.tools.callable())
-    asked.chat.variables.emplace_back("tools", json::serialize(*fields.find("tools")));
+  const ToolShape shape = asked.api == Api::responses ? ToolShape::flat : ToolShape::nested;
+  asked.tools = read_tools(fields, shape);
+  if (asked.tools.callable() && !fields.error())
+    asked.chat.variables.emplace_back("tools",
+                                      json::serialize(nested_tools(*fields.find("tools"), shape)));
 }
 
 void read_chat(Fields& fields, Asked& asked, const json::object& body) {
@@ -352,6 +355,44 @@ void read_chat(Fields& fields, Asked& asked, const json::object& body) {
   take(request.top_logprobs, read_number(fields, "top_logprobs", "top_logprobs"));
   if (request.top_logprobs > 0 && !request.logprobs)
     fields.wrong("top_logprobs", "left out unless logprobs is true");
+}
+
+/// Fields that a response repeats, with what they are where they are left out.
+json::object echo_of(const Fields& fields) {
+  json::object echoed{{"background", false},
+                      {"instructions", nullptr},
+                      {"max_output_tokens", nullptr},
+                      {"metadata", json::object()},
+                      {"parallel_tool_calls", true},
+                      {"previous_response_id", nullptr},
+                      {"prompt_cache_key", nullptr},
+                      {"reasoning", {{"effort", nullptr}, {"summary", nullptr}}},
+                      {"safety_identifier", nullptr},
+                      {"store", false},
+                      {"temperature", nullptr},
+                      {"text", {{"format", {{"type", "text"}}}}},
+                      {"tool_choice", "auto"},
+                      {"tools", json::array()},
+                      {"top_p", nullptr},
+                      {"truncation", "disabled"},
+                      {"user", nullptr}};
+  for (auto& [name, value] : echoed)
+    if (const auto* given = fields.find(name))
+      value = *given;
+  return echoed;
+}
+
+void read_response(Fields& fields, Asked& asked, const json::object& body) {
+  read_conversation(fields, asked, body);
+  asked.request.max_tokens = read_number(fields, "max_tokens", "max_output_tokens", 1);
+  if (const auto* reasoning = fields.nested("reasoning")) {
+    Fields inner(*reasoning, "reasoning");
+    if (const auto effort = inner.text("effort"))
+      asked.chat.variables.emplace_back("reasoning_effort", json::serialize(json::string(*effort)));
+    fields.wrong(inner.error());
+  }
+  asked.echoed = echo_of(fields);
+  asked.echoed_bytes = json::serialize(asked.echoed).size();
 }
 
 } // namespace
@@ -370,7 +411,7 @@ std::size_t Asked::bytes() const {
   }
   for (const auto& [name, value] : chat.variables)
     sum += name.size() + value.size();
-  sum += tools.bytes();
+  sum += tools.bytes() + echoed_bytes;
   return sum + std::size_t(n) * request.sampling.allowed_token_ids.size() * sizeof(TokenId) +
          bytes_of(request.constraint);
 }
@@ -396,7 +437,7 @@ void read_conversation(Fields& fields, Asked& asked, const json::object& body) {
   asked.add_special = false; // A template writes what stands before the text.
   read_template(fields, asked);
   take_tools(fields, asked);
-  auto messages = read_messages(body);
+  auto messages = asked.api == Api::responses ? read_input(body) : read_messages(body);
   if (messages)
     asked.messages = std::move(*messages);
   else
@@ -412,6 +453,8 @@ ApiResult<Asked> read_request(Api api, const json::object& body, const Request& 
   fields.wrong(find_unsupported(api, body));
   if (api == Api::chat)
     read_chat(fields, asked, body);
+  else if (api == Api::responses)
+    read_response(fields, asked, body);
   else
     read_completion(fields, asked, vocabulary);
   read_common(fields, asked, vocabulary);

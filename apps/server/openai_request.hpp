@@ -25,7 +25,7 @@ struct Asked {
   Api api = Api::completions;
   std::string model;                 ///< Name of the model; empty: the one that is served.
   std::vector<Prompt> prompts;       ///< Prompts of completions, each of which has `n` answers.
-  std::vector<ChatMessage> messages; ///< Messages of a chat.
+  std::vector<ChatMessage> messages; ///< Messages of a conversation.
   Request request;                   ///< The engine's request without its prompt.
   int n = 1;
   bool stream = false;
@@ -42,20 +42,22 @@ struct Asked {
   std::optional<int> truncate_prompt; ///< Number of last tokens to keep; -1: as many as fit.
   ChatOptions chat;                   ///< Options of a chat; add_special is the field above.
   Tools tools;                        ///< Functions that a chat's answer may call.
+  boost::json::object echoed;         ///< Fields of a response's request that its answer repeats.
+  std::size_t echoed_bytes = 0;       ///< Memory that they take.
 
-  int choices() const { return n * (api == Api::chat ? 1 : int(prompts.size())); }
+  int choices() const { return n * (has_conversation(api) ? 1 : int(prompts.size())); }
   /// Returns the memory that its prompts and its form take.
   std::size_t bytes() const;
 };
 
-/// Reads the body of POST /v1/completions or /v1/chat/completions. Known fields that are not
-/// supported are errors unless their value changes nothing; unknown ones are ignored. defaults:
-/// values of the fields that a body does not have. vocabulary: ids go from 0 to below it.
+/// Reads the body of POST /v1/completions, /v1/chat/completions or /v1/responses. Known fields that
+/// are not supported are errors unless their value changes nothing; unknown ones are ignored.
+/// defaults: values of the fields that a body does not have. vocabulary: ids go from 0 to below it.
 ApiResult<Asked> read_request(Api api, const boost::json::object& body, const Request& defaults,
                               int vocabulary);
 
-/// Reads the conversation of a chat's request: messages, and what the template is given besides.
-/// fields: the body's.
+/// Reads the conversation of a chat's or a response's request, which `asked.api` tells: messages,
+/// and what the template is given besides. fields: the body's.
 void read_conversation(Fields& fields, Asked& asked, const boost::json::object& body);
 
 /// Reads a list of ids, such as a prompt. name: the field it is in.

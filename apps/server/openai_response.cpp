@@ -22,9 +22,7 @@ void add_end(json::object& choice, const Choice& from) {
     reason = end.stop_match;
   else if (from.stop_token)
     reason = *from.stop_token;
-  choice["seed"] = end.seed;
-  choice["verify"] = to_string(end.speculation.verify);
-  choice["reproducible"] = end.reproducible;
+  add_origin(choice, end);
 }
 
 /// Returns what vLLM reports on speculation under this name. Steps here are those that committed
@@ -40,20 +38,6 @@ json::object vllm_metrics(const SpeculationStats& stats) {
             {"num_accepted_draft_tokens", stats.accepted},
             {"num_draft_tokens", stats.drafted},
             {"num_spec_tokens", stats.window}}}};
-}
-
-void add(SpeculationStats& sum, const SpeculationStats& more) {
-  sum.drafted += more.drafted;
-  sum.judged += more.judged;
-  sum.accepted += more.accepted;
-  sum.rounds += more.rounds;
-  sum.lookahead_hits += more.lookahead_hits;
-  sum.fork_hits += more.fork_hits;
-  sum.lookahead_rounds += more.lookahead_rounds;
-  for (std::size_t i = 0; i < std::min(sum.drafters.size(), more.drafters.size()); ++i) {
-    sum.drafters[i].judged += more.drafters[i].judged;
-    sum.drafters[i].accepted += more.drafters[i].accepted;
-  }
 }
 
 std::span<const std::pair<TokenId, float>>
@@ -90,13 +74,13 @@ std::string data(const json::object& object) {
 
 } // namespace
 
-Reply::Reply(const Engine& engine, const Asked& asked, ReplyHead head)
+CompletionReply::CompletionReply(const Engine& engine, const Asked& asked, ReplyHead head)
     : engine_(&engine), api_(asked.api), n_(asked.n), logprobs_(asked.request.logprobs),
       sources_(asked.sources), echo_(asked.echo), skip_special_(asked.request.skip_special_tokens),
       top_logprobs_(asked.top_logprobs), prompt_logprobs_(asked.prompt_logprobs),
       include_usage_(asked.include_usage), head_(std::move(head)) {}
 
-json::object Reply::object(const char* kind) const {
+json::object CompletionReply::object(const char* kind) const {
   return {{"id", head_.id},
           {"object", kind},
           {"created", head_.created},
@@ -104,22 +88,8 @@ json::object Reply::object(const char* kind) const {
           {"system_fingerprint", head_.fingerprint}};
 }
 
-/// Counts the tokens. Prompts count once, however many answers they have.
-void Reply::add_usage(json::object& reply, const std::vector<Choice>& choices) const {
-  Usage sum;
-  SpeculationStats stats;
-  for (const Choice& choice : choices) {
-    const Finished& end = choice.answer.end;
-    if (choice.index == 0)
-      stats = end.speculation;
-    else
-      add(stats, end.speculation);
-    sum.completion_tokens += end.usage.completion_tokens;
-    if (choice.index % std::size_t(n_) == 0) {
-      sum.prompt_tokens += end.usage.prompt_tokens;
-      sum.cached_tokens += end.usage.cached_tokens;
-    }
-  }
+void CompletionReply::add_usage(json::object& reply, const std::vector<Choice>& choices) const {
+  const auto& [sum, stats] = counts_of(choices, n_);
   reply["usage"] = {{"prompt_tokens", sum.prompt_tokens},
                     {"completion_tokens", sum.completion_tokens},
                     {"total_tokens", sum.prompt_tokens + sum.completion_tokens},
@@ -129,7 +99,7 @@ void Reply::add_usage(json::object& reply, const std::vector<Choice>& choices) c
     reply["metrics"] = vllm_metrics(stats);
 }
 
-json::object Reply::whole(std::vector<Choice>& choices) const {
+json::object CompletionReply::whole(std::vector<Choice>& choices) {
   json::object reply = object(api_ == Api::chat ? "chat.completion" : "text_completion");
   json::array list;
   for (Choice& choice : choices) {
@@ -161,7 +131,7 @@ json::object Reply::whole(std::vector<Choice>& choices) const {
 
 // ---- streams ----
 
-std::string Reply::event(json::object choice) const {
+std::string CompletionReply::event(json::object choice) const {
   json::object reply = object(api_ == Api::chat ? "chat.completion.chunk" : "text_completion");
   reply["choices"] = json::array{std::move(choice)};
   if (include_usage_)
@@ -169,8 +139,8 @@ std::string Reply::event(json::object choice) const {
   return data(reply);
 }
 
-json::object Reply::chunk(const Choice& choice, std::string_view text, json::value scores,
-                          bool with_role) const {
+json::object CompletionReply::chunk(const Choice& choice, std::string_view text, json::value scores,
+                                    bool with_role) const {
   json::object one{{"index", choice.index}};
   if (api_ == Api::chat) {
     json::object delta{{"content", text}};
@@ -187,7 +157,8 @@ json::object Reply::chunk(const Choice& choice, std::string_view text, json::val
 
 /// Returns a chunk with parts of a chat's message; none if there are none, and nothing to say of
 /// tokens.
-std::string Reply::parts_event(const Choice& choice, json::object parts, json::value scores) const {
+std::string CompletionReply::parts_event(const Choice& choice, json::object parts,
+                                         json::value scores) const {
   if (parts.empty() && scores.is_null())
     return {};
   json::object one = chunk(choice, "", std::move(scores), false);
@@ -196,7 +167,7 @@ std::string Reply::parts_event(const Choice& choice, json::object parts, json::v
 }
 
 /// Returns what stands before the first part of a choice: a role, or the prompt.
-std::string Reply::opening(Choice& choice) const {
+std::string CompletionReply::opening(Choice& choice) const {
   if (std::exchange(choice.begun, true))
     return {};
   if (choice.chat && choice.chat->callable())
@@ -212,7 +183,7 @@ std::string Reply::opening(Choice& choice) const {
   return event(chunk(choice, choice.echo, std::move(scores), false));
 }
 
-std::string Reply::part(Choice& choice, const Delta& delta) const {
+std::string CompletionReply::part(Choice& choice, const Delta& delta) {
   std::string events = opening(choice);
   if (delta.text.empty() && !logprobs_)
     return events; // The text is held back until a character or a stop string is decided.
@@ -226,7 +197,7 @@ std::string Reply::part(Choice& choice, const Delta& delta) const {
   return events + event(chunk(choice, delta.text, std::move(scores), false));
 }
 
-std::string Reply::end(Choice& choice) const {
+std::string CompletionReply::end(Choice& choice) {
   std::string events = opening(choice);
   if (choice.chat) {
     events += parts_event(choice, choice.chat->delta(choice.tail), nullptr);
@@ -240,7 +211,7 @@ std::string Reply::end(Choice& choice) const {
   return events + event(std::move(last));
 }
 
-std::string Reply::epilogue(const std::vector<Choice>& choices) const {
+std::string CompletionReply::epilogue(const std::vector<Choice>& choices) {
   std::string events;
   if (include_usage_) {
     json::object reply = object(api_ == Api::chat ? "chat.completion.chunk" : "text_completion");
@@ -251,13 +222,14 @@ std::string Reply::epilogue(const std::vector<Choice>& choices) const {
   return events + "data: [DONE]\n\n";
 }
 
-std::string Reply::failure(const ApiError& error) {
-  return "data: " + error_json(error) + "\n\n";
+std::string CompletionReply::failure(Choice&, const ApiError& error) {
+  return "data: " + error_json(error) + "\n\ndata: [DONE]\n\n";
 }
 
 // ---- log-probabilities ----
 
-json::value Reply::logprobs(Choice& choice, const std::vector<TokenLogprob>& tokens) const {
+json::value CompletionReply::logprobs(Choice& choice,
+                                      const std::vector<TokenLogprob>& tokens) const {
   if (api_ == Api::chat)
     return chat_logprobs(tokens);
   std::vector<std::size_t> places;
@@ -268,7 +240,7 @@ json::value Reply::logprobs(Choice& choice, const std::vector<TokenLogprob>& tok
 
 /// Returns the log-probabilities of the prompt, as its text stands before the answer. Nothing
 /// stands before its first token, which therefore has no probability.
-json::value Reply::echoed_logprobs(Choice& choice) const {
+json::value CompletionReply::echoed_logprobs(Choice& choice) const {
   const auto& tokens = choice.prompt->logprobs;
   std::vector<std::size_t> places;
   std::string_view rest = choice.echo;
@@ -286,7 +258,7 @@ json::value Reply::echoed_logprobs(Choice& choice) const {
 
 /// Returns the part of a token's text with which `rest` begins: a special token may or may not be
 /// in the text, and some tokens lose a blank where a text begins.
-std::string Reply::part_of(std::string_view rest, TokenId id) const {
+std::string CompletionReply::part_of(std::string_view rest, TokenId id) const {
   const std::string bytes = engine_->token_bytes(id, false);
   if (rest.starts_with(bytes))
     return bytes;
@@ -295,7 +267,7 @@ std::string Reply::part_of(std::string_view rest, TokenId id) const {
   return engine_->token_bytes(id);
 }
 
-json::object Reply::chat_token(TokenId id, float logprob) const {
+json::object CompletionReply::chat_token(TokenId id, float logprob) const {
   json::value bytes; // Null if the token has no bytes.
   for (const char c : engine_->token_bytes(id, false))
     (bytes.is_null() ? bytes.emplace_array() : bytes.get_array())
@@ -305,7 +277,7 @@ json::object Reply::chat_token(TokenId id, float logprob) const {
           {"bytes", std::move(bytes)}};
 }
 
-json::object Reply::chat_logprobs(const std::vector<TokenLogprob>& tokens) const {
+json::object CompletionReply::chat_logprobs(const std::vector<TokenLogprob>& tokens) const {
   json::array content;
   for (const TokenLogprob& token : tokens) {
     json::object one = chat_token(token.token, token.logprob);
@@ -319,7 +291,7 @@ json::object Reply::chat_logprobs(const std::vector<TokenLogprob>& tokens) const
 
 /// Returns them as vLLM does: for each token of the prompt the likeliest tokens there, and the
 /// token itself.
-json::array Reply::prompt_scores(const PromptLogprobs& prompt) const {
+json::array CompletionReply::prompt_scores(const PromptLogprobs& prompt) const {
   json::array all;
   for (const TokenLogprob& token : prompt.logprobs) {
     if (all.empty()) { // Nothing stands before the first token.
@@ -342,8 +314,8 @@ json::array Reply::prompt_scores(const PromptLogprobs& prompt) const {
 }
 
 /// places: where each token stands in its text.
-json::object Reply::completion_logprobs(const std::vector<TokenLogprob>& tokens,
-                                        const std::vector<std::size_t>& places) const {
+json::object CompletionReply::completion_logprobs(const std::vector<TokenLogprob>& tokens,
+                                                  const std::vector<std::size_t>& places) const {
   json::array names;
   json::array values;
   json::array tops;

@@ -16,7 +16,12 @@ void keep_last(std::vector<TokenId>& tokens, std::size_t most) {
 }
 
 const char* field_of(const Asked& asked) {
-  return asked.api == Api::chat ? "messages" : "prompt";
+  switch (asked.api) {
+  case Api::completions: return "prompt";
+  case Api::chat: return "messages";
+  case Api::responses: return "input";
+  }
+  return "";
 }
 
 std::size_t most_of(Service& service, const Replica& replica, const Asked& asked) {
@@ -43,6 +48,26 @@ asio::awaitable<bool> is_longer(Service& service, const Engine& engine, const st
       co_return true;
   }
   co_return false;
+}
+
+/// Whether a message has both a text and calls.
+bool says_and_calls(const ChatMessage& message) {
+  return !message.content.empty() && std::ranges::any_of(message.fields, [](const auto& field) {
+    return field.first == "tool_calls";
+  });
+}
+
+/// Gives what a model thought the name that its template asks for: clients send back what servers
+/// write, and gpt-oss's template calls it `thinking`. Beside a text and calls that template takes
+/// none.
+void name_reasoning(const std::string& chat_template, std::vector<ChatMessage>& messages) {
+  if (chat_template.find("message.thinking") == std::string::npos ||
+      chat_template.find("reasoning_content") != std::string::npos)
+    return;
+  for (ChatMessage& message : messages)
+    for (auto& [name, value] : message.fields)
+      if (name == "reasoning_content" && !says_and_calls(message))
+        name = "thinking";
 }
 
 /// Checks and cuts a prompt whose ids are known. text: what they were made of; none: it was given
@@ -130,6 +155,7 @@ asio::awaitable<ApiResult<EncodedPrompt>> encode_chat(Service& service, const Re
   Result<std::string> text;
   co_await service.aside(asked.bytes(), [&] {
     messages = with_arguments(style.arguments, asked.messages);
+    name_reasoning(engine.chat_template(), messages);
     text = engine.render_chat(messages, how);
   });
   if (!text)
@@ -148,7 +174,7 @@ asio::awaitable<ApiResult<EncodedPrompt>> encode_chat(Service& service, const Re
 asio::awaitable<ApiResult<std::vector<EncodedPrompt>>>
 encode(Service& service, const Replica& replica, const Asked& asked) {
   std::vector<EncodedPrompt> encoded;
-  if (asked.api == Api::chat) {
+  if (has_conversation(asked.api)) {
     auto chat = co_await encode_chat(service, replica, asked, enough_of(service, replica, asked));
     if (!chat)
       co_return refuse(std::move(chat.error()));

@@ -19,6 +19,7 @@ const std::array routes{
           .path = "/v1/chat/completions",
           .long_running = true,
           .answer = chat_completions},
+    Route{.method = "POST", .path = "/v1/responses", .long_running = true, .answer = responses},
     Route{.method = "GET", .path = "/v1/models", .answer = list_models},
     Route{.method = "GET", .path = "/v1/models/", .answer = show_model},
     Route{.method = "POST", .path = "/v1/load", .for_admin = true, .answer = load_model},
@@ -46,7 +47,7 @@ const std::array routes{
 /// Paths that other servers have under OpenAI's, and that are not served here.
 constexpr std::array not_served = std::to_array<std::pair<std::string_view, std::string_view>>(
     {{"/v1/embeddings", "embeddings"},
-     {"/v1/responses", "the responses API"},
+     {"/v1/responses/", "responses of former requests"},
      {"/v1/audio/", "sound"},
      {"/v1/images/", "images"},
      {"/v1/moderations", "moderations"},

@@ -21,7 +21,13 @@ bool must_call(const Asked& asked) {
 
 /// Whether a call is a name and its arguments, with special tokens around the name.
 bool names_between_marks(const ChatStyle& style) {
+  if (style.tools->body == Body::channel)
+    return style.special_opening;
   return style.special_arguments && style.tools->body == Body::named && !style.tools->in_list;
+}
+
+bool has_channels(const ChatStyle& style) {
+  return style.reasoning && style.reasoning->channels;
 }
 
 /// Returns why the form cannot stand beside calls.
@@ -33,7 +39,8 @@ std::optional<ApiError> check_form_beside(const ChatStyle& style, const Asked& a
     return invalid_value(asked.form_field,
                          asked.form_field + " must be left out where tool_choice asks for a call");
   const bool special = style.special_opening && !style.tools->bare;
-  if (special || form->kind == Constraint::Kind::structural_tag)
+  if (special || !constraints::has_form(*style.tools) ||
+      form->kind == Constraint::Kind::structural_tag)
     return cannot(asked.form_field, "is not supported beside tools with this model: leave one "
                                     "of them out, or tool_choice \"none\"");
   return std::nullopt;
@@ -49,6 +56,8 @@ std::optional<ApiError> check_tools(const ChatStyle& style, const Asked& asked) 
   if (!style.tools)
     return cannot("tools", "is not supported by this model: how it writes calls is not known "
                            "here (the server's --tool-call-parser may say it)");
+  if (must_call(asked) && !constraints::has_form(*style.tools))
+    return cannot("tool_choice", "cannot ask this model for a call: leave the choice to it");
   if (must_call(asked) && names_between_marks(style) && asked.tools.functions.size() > 1)
     return cannot("tool_choice", "cannot ask this model for a call of any function: name one, "
                                  "or leave the choice to it");
@@ -62,11 +71,17 @@ bool opens_reasoning(const ChatStyle& style, std::string_view rendered) {
 }
 
 std::string forced_opening(const ChatStyle& style, const Asked& asked) {
+  if (!must_call(asked) && has_channels(style) && style.special_reasoning &&
+      asked.request.constraint)
+    return "<|channel|>final<|message|>";
   if (!must_call(asked) || !style.special_opening || style.tools->bare)
     return {};
   std::string opening(style.tools->opening);
+  const std::string& name = asked.tools.functions.front().name;
+  if (style.tools->body == Body::channel)
+    return opening + "commentary to=functions." + name + " <|constrain|>json<|message|>";
   if (names_between_marks(style))
-    opening += asked.tools.functions.front().name + std::string(arguments_mark);
+    opening += name + std::string(arguments_mark);
   return opening;
 }
 
@@ -90,23 +105,28 @@ constraints::AnswerPlan plan_of(const ChatStyle& style, const Asked& asked, bool
     constraints::loosen(plan.functions, false);
   // A form that nobody asked for would only be in the way of how the client ends the answer.
   const bool ends_anyhow = asked.request.ignore_eos || !asked.request.stop_token_ids.empty();
-  plan.free = ends_anyhow && plan.calls != Calls::required && !plan.form;
+  // Nor can one hold calls that special tokens open, if the model need not make any.
+  const bool unseen = style.special_opening && plan.calls == Calls::allowed;
+  plan.free = (ends_anyhow || unseen) && plan.calls != Calls::required && !plan.form;
   return plan;
 }
 
-std::optional<ChatAnswer> chat_answer(const ChatStyle& style, const Asked& asked,
-                                      const constraints::AnswerPlan& plan,
-                                      const std::string& opening, std::string seed) {
+bool has_parts(const ChatStyle& style, const Asked& asked) {
+  return asked.tools.callable() || style.reasoning;
+}
+
+AnswerReader answer_reader(const ChatStyle& style, const Asked& asked,
+                           const constraints::AnswerPlan& plan, const std::string& opening,
+                           std::string seed) {
   const text::ToolFormat* tools = asked.tools.callable() ? style.tools : nullptr;
-  if (!tools && !style.reasoning)
-    return std::nullopt;
-  ChatAnswer answer({.tools = tools,
-                     .functions = tools ? asked.tools.functions : std::vector<text::ToolFunction>(),
-                     .reasoning = opening.empty() ? style.reasoning : nullptr,
-                     .in_reasoning = plan.in_reasoning},
-                    std::move(seed), tools && tools->body == Body::named);
-  answer.begin(opening);
-  return answer;
+  AnswerReader reader(
+      {.tools = tools,
+       .functions = tools ? asked.tools.functions : std::vector<text::ToolFunction>(),
+       .reasoning = opening.empty() || has_channels(style) ? style.reasoning : nullptr,
+       .in_reasoning = plan.in_reasoning},
+      std::move(seed), tools && tools->body == Body::named);
+  reader.begin(opening);
+  return reader;
 }
 
 } // namespace paceline::apps::serve

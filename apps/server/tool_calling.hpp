@@ -2,7 +2,7 @@
 // it.
 #pragma once
 
-#include "apps/server/chat_answer.hpp"
+#include "apps/server/answer_reader.hpp"
 #include "apps/server/chat_style.hpp"
 #include "apps/server/openai_request.hpp"
 #include "constraints/tool_form.hpp"
@@ -20,17 +20,20 @@ std::optional<ApiError> check_tools(const ChatStyle& style, const Asked& asked);
 /// Whether a rendered conversation ends with what opens reasoning.
 bool opens_reasoning(const ChatStyle& style, std::string_view rendered);
 
-/// Returns the beginning of an answer that must have calls, if it is special tokens: no form
-/// contains them, so they become the prompt's end. Empty: there is none.
+/// Returns the beginning of an answer that must have calls, or a form, if it is special tokens: no
+/// form contains them, so they become the prompt's end. Empty: there is none.
 std::string forced_opening(const ChatStyle& style, const Asked& asked);
 
 /// in_reasoning: the prompt opens it.
 constraints::AnswerPlan plan_of(const ChatStyle& style, const Asked& asked, bool in_reasoning);
 
-/// Returns what takes an answer apart. None: all of it is content. opening: the part of it that is
-/// the prompt's end. seed: ChatAnswer's.
-std::optional<ChatAnswer> chat_answer(const ChatStyle& style, const Asked& asked,
-                                      const constraints::AnswerPlan& plan,
-                                      const std::string& opening, std::string seed);
+/// Whether an answer may be more than content.
+bool has_parts(const ChatStyle& style, const Asked& asked);
+
+/// Returns what takes an answer apart. opening: the part of it that is the prompt's end. seed:
+/// AnswerReader's.
+AnswerReader answer_reader(const ChatStyle& style, const Asked& asked,
+                           const constraints::AnswerPlan& plan, const std::string& opening,
+                           std::string seed);
 
 } // namespace paceline::apps::serve

@@ -20,17 +20,9 @@ bool is_name(std::string_view text) {
          std::ranges::all_of(text, fits);
 }
 
-/// Reads {"type": "function", "function": {"name", "description", "parameters", "strict"}}.
-text::ToolFunction read_function(Fields& tool) {
+/// Reads {"name", "description", "parameters", "strict"}.
+text::ToolFunction read_function(Fields& inner) {
   text::ToolFunction function;
-  if (tool.text("type") != "function")
-    tool.wrong("type", "\"function\"");
-  const auto* object = tool.nested("function");
-  if (!object) {
-    tool.wrong("function", "an object with a name");
-    return function;
-  }
-  Fields inner(*object, tool.path("function"));
   function.name = inner.text("name").value_or("");
   if (!is_name(function.name))
     inner.wrong("name", fmt::format("1 to {} letters, digits, '_', '-' and '.'",
@@ -39,11 +31,27 @@ text::ToolFunction read_function(Fields& tool) {
   function.strict = inner.boolean("strict").value_or(false);
   if (const auto* parameters = inner.nested("parameters"))
     function.parameters = json::serialize(*parameters);
+  return function;
+}
+
+/// Reads {"type": "function"}, and the function that it has or is.
+text::ToolFunction read_tool(Fields& tool, ToolShape shape) {
+  if (tool.text("type") != "function")
+    tool.wrong("type", "\"function\"");
+  if (shape == ToolShape::flat)
+    return read_function(tool);
+  const auto* object = tool.nested("function");
+  if (!object) {
+    tool.wrong("function", "an object with a name");
+    return {};
+  }
+  Fields inner(*object, tool.path("function"));
+  auto function = read_function(inner);
   tool.wrong(inner.error());
   return function;
 }
 
-void read_functions(Fields& fields, Tools& tools) {
+void read_functions(Fields& fields, Tools& tools, ToolShape shape) {
   const auto* value = fields.find("tools");
   if (!value)
     return;
@@ -56,10 +64,11 @@ void read_functions(Fields& fields, Tools& tools) {
     if (!object)
       return fields.wrong(invalid_value(name, name + " must be an object"));
     Fields tool(*object, name);
-    auto function = read_function(tool);
+    auto function = read_tool(tool, shape);
     for (const text::ToolFunction& other : tools.functions)
       if (other.name == function.name)
-        tool.wrong("function", fmt::format("named as no other is: {} was there", other.name));
+        tool.wrong(shape == ToolShape::flat ? "name" : "function",
+                   fmt::format("named as no other is: {} was there", other.name));
     fields.wrong(tool.error());
     tools.functions.push_back(std::move(function));
   }
@@ -67,19 +76,19 @@ void read_functions(Fields& fields, Tools& tools) {
     fields.wrong("tools", fmt::format("at most {} bytes of schemas", limits::tools_bytes_max));
 }
 
-/// Leaves the function that {"type": "function", "function": {"name"}} names.
-void choose(Fields& fields, Tools& tools, const json::object& named) {
+/// Leaves the function that {"type": "function", "function": {"name"}} names, or {"type", "name"}.
+void choose(Fields& fields, Tools& tools, const json::object& named, ToolShape shape) {
   Fields choice(named, "tool_choice");
   if (choice.text("type") != "function")
     choice.wrong("type", "\"function\"");
-  const auto* object = choice.nested("function");
+  const auto* object = shape == ToolShape::flat ? &named : choice.nested("function");
   const auto* name = object ? object->if_contains("name") : nullptr;
   const auto is_it = [&](const text::ToolFunction& one) {
     return name && name->is_string() && one.name == std::string_view(name->get_string());
   };
   const auto at = std::ranges::find_if(tools.functions, is_it);
   if (at == tools.functions.end())
-    choice.wrong("function", "named as one of tools");
+    choice.wrong(shape == ToolShape::flat ? "name" : "function", "named as one of tools");
   else
     tools.functions = {text::ToolFunction(*at)};
   fields.wrong(choice.error());
@@ -87,13 +96,13 @@ void choose(Fields& fields, Tools& tools, const json::object& named) {
   tools.parallel = false;
 }
 
-void read_tool_choice(Fields& fields, Tools& tools) {
+void read_tool_choice(Fields& fields, Tools& tools, ToolShape shape) {
   const auto* value = fields.find("tool_choice");
   if (!value)
     return;
   const auto* text = value->if_string();
   if (const auto* object = value->if_object())
-    choose(fields, tools, *object);
+    choose(fields, tools, *object, shape);
   else if (text && *text == "required")
     tools.choice = Tools::Choice::required;
   else if (text && *text == "none")
@@ -113,12 +122,24 @@ std::size_t Tools::bytes() const {
   return sum;
 }
 
-Tools read_tools(Fields& fields) {
+Tools read_tools(Fields& fields, ToolShape shape) {
   Tools tools;
-  read_functions(fields, tools);
+  read_functions(fields, tools, shape);
   tools.parallel = fields.boolean("parallel_tool_calls").value_or(true);
-  read_tool_choice(fields, tools);
+  read_tool_choice(fields, tools, shape);
   return tools;
+}
+
+json::value nested_tools(const json::value& tools, ToolShape shape) {
+  if (shape == ToolShape::nested)
+    return tools;
+  json::array all;
+  for (const json::value& tool : tools.as_array()) {
+    json::object function = tool.as_object();
+    function.erase("type");
+    all.push_back(json::object{{"type", "function"}, {"function", std::move(function)}});
+  }
+  return all;
 }
 
 } // namespace paceline::apps::serve

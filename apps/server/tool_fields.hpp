@@ -1,4 +1,4 @@
-// The functions that a chat's request lets its model call.
+// The functions that a request lets its model call.
 #pragma once
 
 #include "apps/server/fields.hpp"
@@ -21,8 +21,15 @@ struct Tools {
   std::size_t bytes() const;
 };
 
+/// Where a function's name and schema are: in a member of its tool, as chats have them, or in the
+/// tool itself, as responses have them.
+enum class ToolShape { nested, flat };
+
 /// Reads tools, tool_choice and parallel_tool_calls. A choice by name leaves that function alone,
 /// and `required`.
-Tools read_tools(Fields& fields);
+Tools read_tools(Fields& fields, ToolShape shape);
+
+/// Returns tools as templates know them. tools: a list that `read_tools` has read.
+boost::json::value nested_tools(const boost::json::value& tools, ToolShape shape);
 
 } // namespace paceline::apps::serve

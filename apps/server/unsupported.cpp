@@ -24,6 +24,14 @@ bool is_default(std::string_view name, const json::value& value, const json::obj
   if (name == "modalities")
     return value.is_array() && value.get_array().size() == 1 &&
            is_text(value.get_array().front(), "text");
+  if (name == "truncation")
+    return is_text(value, "disabled");
+  if (name == "include") // Nothing is encrypted here: reasoning can be read, and sent again.
+    return value.is_array() && std::ranges::all_of(value.get_array(), [](const json::value& one) {
+             return is_text(one, "reasoning.encrypted_content");
+           });
+  if (name == "n")
+    return value == json::value(1);
   if (name == "best_of") { // The best of as many as are asked for are all of them.
     const auto* n = body.if_contains("n");
     return value == (n && !n->is_null() ? *n : json::value(1));
@@ -76,7 +84,10 @@ std::string_view how_to_mend(std::string_view name) {
   return "leave it out";
 }
 
-/// A field of one kind of request in the other, and what to give there.
+constexpr std::string_view not_kept = "give store false, and the whole conversation as input: "
+                                      "nothing is kept here";
+
+/// A field of one kind of request in another one, and what to give there.
 struct Misplaced {
   Api in;
   std::string_view name;
@@ -92,7 +103,35 @@ constexpr Misplaced misplaced[] = {
     {Api::completions, "add_generation_prompt", "leave it out"},
     {Api::completions, "continue_final_message", "leave it out"},
     {Api::chat, "prompt", "give messages, or ask /v1/completions"},
-    {Api::chat, "echo", "leave it out"}};
+    {Api::chat, "echo", "leave it out"},
+    {Api::responses, "messages", "give input, or ask /v1/chat/completions"},
+    {Api::responses, "prompt", "give input, or ask /v1/completions"},
+    {Api::responses, "max_tokens", "give max_output_tokens"},
+    {Api::responses, "max_completion_tokens", "give max_output_tokens"},
+    {Api::responses, "response_format", "give text.format"},
+    {Api::responses, "n", "leave it out"},
+    {Api::responses, "echo", "leave it out"},
+    {Api::responses, "logprobs", "leave it out, or ask /v1/chat/completions"},
+    {Api::responses, "top_logprobs", "leave it out, or ask /v1/chat/completions"},
+    {Api::responses, "prompt_logprobs", "leave it out, or ask /v1/chat/completions"},
+    {Api::responses, "store", not_kept},
+    {Api::responses, "previous_response_id", not_kept},
+    {Api::responses, "conversation", not_kept},
+    {Api::responses, "background", "leave it out"},
+    {Api::responses, "include", "leave it out"},
+    {Api::responses, "truncation", "give disabled, or truncate_prompt_tokens"},
+    {Api::responses, "context_management", "leave it out"},
+    {Api::responses, "max_tool_calls", "leave it out"},
+    {Api::responses, "moderation", "leave it out"}};
+
+const char* what_is_wrong(Api api) {
+  switch (api) {
+  case Api::completions: return "is for chats";
+  case Api::chat: return "is none of a chat's fields";
+  case Api::responses: return "is not supported in a response";
+  }
+  return "";
+}
 
 ApiError refusal(std::string_view name, std::string_view what, std::string_view mend) {
   return {.status = 400,
@@ -135,7 +174,7 @@ std::optional<ApiError> find_unsupported(Api api, const json::object& body) {
   for (const auto& [in, name, mend] : misplaced)
     if (const auto* value = in == api ? body.if_contains(name) : nullptr;
         value && !asks_for_nothing(*value) && !is_default(name, *value, body))
-      return refusal(name, in == Api::chat ? "is none of a chat's fields" : "is for chats", mend);
+      return refusal(name, what_is_wrong(api), mend);
   return std::nullopt;
 }
 

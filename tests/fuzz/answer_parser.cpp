@@ -13,13 +13,19 @@ namespace {
 using namespace paceline;
 using paceline::testing::require;
 
+/// A family's own marks of reasoning, or the usual ones.
+const text::ReasoningFormat* reasoning_of(const text::ToolFormat& format) {
+  const auto* own = text::reasoning_format(format.name);
+  return own ? own : text::reasoning_format("think");
+}
+
 std::vector<text::AnswerPiece> pieces_of(const text::ToolFormat& format, std::string_view answer,
                                          std::size_t cut) {
   text::AnswerParser parser(
       {.tools = &format,
        .functions = {{.name = "f", .parameters = R"({"properties": {"a": {"type": "string"}}})"},
                      {.name = "g"}},
-       .reasoning = text::reasoning_format("think")});
+       .reasoning = reasoning_of(format)});
   std::vector<text::AnswerPiece> all;
   for (auto& more :
        {parser.feed(answer.substr(0, cut)), parser.feed(answer.substr(cut)), parser.finish()})
@@ -46,6 +52,8 @@ void paceline::testing::fuzz(std::string_view input) {
     content_only = content_only && piece.kind == text::AnswerPiece::Kind::content;
     content += piece.text;
   }
-  if (content_only && input.find("<think>") == std::string_view::npos)
+  const auto* reasoning = reasoning_of(format);
+  const std::string_view mark = reasoning->channels ? "<|" : reasoning->opening;
+  if (content_only && input.find(mark) == std::string_view::npos)
     require(content == input, "an answer without calls is its content");
 }

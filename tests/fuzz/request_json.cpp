@@ -47,7 +47,7 @@ void paceline::testing::fuzz(std::string_view input) {
   const auto body = parse_object(std::string(input));
   if (!body)
     return check(body.error());
-  for (const Api api : {Api::completions, Api::chat}) {
+  for (const Api api : {Api::completions, Api::chat, Api::responses}) {
     const auto asked = read_request(api, *body, {}, vocabulary);
     if (asked)
       check(*asked);

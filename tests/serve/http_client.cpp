@@ -123,8 +123,10 @@ std::optional<std::string> HttpClient::read_event() {
     ++comments_;
     return read_event();
   }
-  REQUIRE(event.starts_with("data: "));
-  return event.substr(6);
+  const std::string data = "data: ";
+  const auto at = event.starts_with("event: ") ? event.find('\n') + 1 : 0; // which data repeats
+  REQUIRE(event.compare(at, data.size(), data) == 0);
+  return event.substr(at + data.size());
 }
 
 std::vector<boost::json::object> HttpClient::read_events() {

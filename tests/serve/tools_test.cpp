@@ -1,4 +1,5 @@
 // Calls of functions and reasoning through real HTTP: what a request asks for, and what comes back.
+#include "apps/server/chat_answer.hpp"
 #include "apps/server/tool_calling.hpp"
 #include "tests/serve/live_server.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -287,6 +288,22 @@ TEST_CASE("a transcript's calls have arguments as the template wants them") {
   CHECK(texts_only.rendered(said) == R"(q||{"color": "red"}done|)");
 }
 
+TEST_CASE("what a model thought reaches its template by the name that this asks for") {
+  const auto rendered = [](const Model& model, const char* content) {
+    json::value call = json::parse(
+        R"({"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}})");
+    json::object said{{"role", "assistant"}, {"reasoning_content", "hm"}, {"content", content}};
+    said["tool_calls"] = json::array{call};
+    return model.rendered({{"messages", {{{"role", "user"}, {"content", "q"}}, said}}});
+  };
+  const std::string loop = "{% for message in messages %}{{ message.content }}";
+  const Model other(loop + "({{ message.thinking }}){% endfor %}");
+  CHECK(rendered(other, "") == "q()(hm)");
+  CHECK(rendered(other, "a") == "q()a()"); // gpt-oss's template takes only one of them
+  const Model both(loop + "({{ message.reasoning_content or message.thinking }}){% endfor %}");
+  CHECK(rendered(both, "a") == "q()a(hm)");
+}
+
 TEST_CASE("tools that cannot be had are refused by name, before anything runs") {
   const Model model(hermes);
   const auto with = [](const char* field, json::value value) {
@@ -388,13 +405,32 @@ TEST_CASE(
   const std::string opening = serve::forced_opening(style, asked);
   CHECK(opening == "[TOOL_CALLS]paint[ARGS]");
   const auto plan = serve::plan_of(style, asked, false);
-  auto answer = serve::chat_answer(style, asked, plan, opening, "seed");
-  REQUIRE(answer);
-  const json::object message = answer->message("{}");
+  serve::ChatAnswer answer(serve::answer_reader(style, asked, plan, opening, "seed"));
+  const json::object message = answer.message("{}");
   const json::object& call = message.at("tool_calls").at(0).as_object();
   CHECK(call.at("id").as_string().size() == 9);
   CHECK(call.at("function").at("name") == "paint");
   CHECK(call.at("function").at("arguments") == "{}");
+  style.tools = text::tool_format("openai");
+  style.reasoning = text::reasoning_format("openai");
+  style.special_reasoning = true;
+  const std::string message_opening = serve::forced_opening(style, asked);
+  CHECK(message_opening == "<|channel|>commentary to=functions.paint <|constrain|>json<|message|>");
+  CHECK(serve::plan_of(style, asked, false).opened);
+  serve::ChatAnswer called(serve::answer_reader(style, asked, serve::plan_of(style, asked, false),
+                                                message_opening, "seed"));
+  CHECK(called.message("{}<|call|>").at("tool_calls").at(0).at("function").at("arguments") == "{}");
+  asked.tools.choice = serve::Tools::Choice::automatic;
+  CHECK(serve::forced_opening(style, asked).empty());
+  CHECK(!constraints::form_of(serve::plan_of(style, asked, false)).value()); // calls could not come
+  asked.tools.functions.clear();
+  asked.request.constraint = Constraint{};
+  CHECK(serve::forced_opening(style, asked) == "<|channel|>final<|message|>");
+  asked.request.constraint.reset();
+  asked.tools.functions = {{.name = "paint"}};
+  asked.tools.choice = serve::Tools::Choice::required;
+  style.tools = text::tool_format("gemma4"); // which no form can hold
+  CHECK(serve::check_tools(style, asked)->param == "tool_choice");
   style.tools = text::tool_format("llama3_json"); // whose calls may lack the special token
   CHECK(serve::forced_opening(style, asked).empty());
 }

@@ -147,6 +147,40 @@ const Case cases[] = {
      "F[now] A[{}] .[] C[, {\"name\": \"none\"}]] "},
     {"granite", "<|tool_call|>[{\"arguments\": {\"most\": 1}, \"name\": \"find\"}]",
      "F[find] A[{\"most\": 1}] .[] "},
+    {"glm45",
+     "I look.\n<tool_call>find\n<arg_key>what</arg_key>\n<arg_value>a \"b\"\n<c></arg_value>\n"
+     "<arg_key>most</arg_key>\n<arg_value>3</arg_value>\n<arg_key>in</arg_key>\n"
+     "<arg_value>[\"x\", 1]</arg_value>\n</tool_call>",
+     "C[I look.] F[find] A[{\"what\": \"a \\\"b\\\"\\n<c>\", \"most\": 3, \"in\": [\"x\", 1]}] "
+     ".[] "},
+    {"glm45",
+     "<tool_call>now</tool_call><tool_call>find<arg_key>most</arg_key><arg_value>1</arg_value>"
+     "<arg_key>other</arg_key><arg_value>x y</arg_value></tool_call>Done.",
+     "F[now] A[{}] .[] F[find] A[{\"most\": 1, \"other\": \"x y\"}] .[] C[Done.] "},
+    {"glm45", "<tool_call>now it is</tool_call>", "C[<tool_call>now it is</tool_call>] "},
+    {"glm45", "<tool_call>none</tool_call>", "C[<tool_call>none</tool_call>] "},
+    {"glm45", "<tool_call>find<arg_key>what</arg_key><arg_value>ab",
+     "F[find] A[{\"what\": \"ab] .[] "},
+    {"glm45", "<tool_call>find<arg_key>most</arg_key>3</tool_call>",
+     "F[find] A[{}] .[] C[<arg_key>most</arg_key>3</tool_call>] "},
+    {"gemma4", "<|tool_call>call:find{what:<|\"|>a {\"b\"}, <c|\n<|\"|>,most:-2}<tool_call|>",
+     "F[find] A[{\"what\": \"a {\\\"b\\\"}, <c|\\n\", \"most\": -2}] .[] "},
+    {"gemma4",
+     "I look.<|tool_call>call:find{in:[<|\"|>x<|\"|>,{a:1.5e10,<|\"|>b c<|\"|>:[]},null],deep:true}"
+     "<tool_call|><|tool_call>call:now{}<tool_call|>",
+     "C[I look.] F[find] A[{\"in\": [\"x\", {\"a\": 1.5e10, \"b c\": []}, null], \"deep\": true}] "
+     ".[] "
+     "F[now] A[{}] .[] "},
+    {"gemma4", "<|tool_call>call:none{}<tool_call|>", "C[<|tool_call>call:none{}<tool_call|>] "},
+    {"gemma4", "<|tool_call>find{}", "C[<|tool_call>find{}] "},
+    {"gemma4", "<|tool_call>call:find{what:<|\"|>ab", "F[find] A[{\"what\": \"ab] .[] "},
+    {"gemma4", "<|tool_call>call:find{most:some}<tool_call|>",
+     "F[find] A[{\"most\": ] .[] C[some}<tool_call|>] "},
+    {"openai",
+     "<|channel|>commentary to=functions.find <|constrain|>json<|message|>{\"most\": 1}<|call|>",
+     "F[find] A[{\"most\": 1}] .[] "},
+    {"openai", "<|channel|>commentary to=functions.none<|message|>{}",
+     "C[<|channel|>commentary to=functions.none<|message|>{}] "},
     // reasoning, with calls and without
     {nullptr, "<think>\nWell.\n\n</think>\n\nYes. \n", "R[Well.] C[Yes. \n] ", "think"},
     {nullptr, "\n<think>Well. </thin k>", "R[Well. </thin k>] ", "think"},
@@ -160,6 +194,39 @@ const Case cases[] = {
      "\"now\"}\n"
      "</tool_call>",
      "R[<tool_call>{\"name\": \"now\"}</tool_call>?] F[now] A[{}] .[] ", "think"},
+    {"glm45", "Well.\n</think><tool_call>now</tool_call>", "R[Well.] F[now] A[{}] .[] ", "think",
+     true},
+    {"gemma4", "<|channel>thought\nI'm\nthinking<channel|><|tool_call>call:now{}<tool_call|>",
+     "R[I'm\nthinking] F[now] A[{}] .[] ", "gemma4"},
+    {"gemma4", "<|channel>thought<channel|>Yes.", "C[Yes.] ", "gemma4"},
+    // messages in channels
+    {nullptr, "<|channel|>final<|message|>Yes.\nNo.", "C[Yes.\nNo.] ", "openai"},
+    {nullptr,
+     "<|channel|>analysis<|message|>Well.\n<|end|><|start|>assistant<|channel|>final "
+     "<|constrain|>json"
+     "<|message|>{\"a\": 1}<|return|>",
+     "R[Well.] C[{\"a\": 1}] ", "openai"},
+    {nullptr, "<|channel|>commentary to=assistant<|channel|>analysis<|message|>Well.<|en",
+     "R[Well.<|en] ", "openai"},
+    {nullptr, "Hello <|end|>.", "C[Hello <|end|>.] ", "openai"},
+    {nullptr, "<|channel|>", "C[<|channel|>] ", "openai"},
+    {"openai",
+     "<|channel|>analysis<|message|>Well.<|end|><|start|>assistant<|channel|>commentary<|message|>"
+     "I "
+     "look.<|end|><|start|>assistant<|channel|>commentary to=functions.find "
+     "<|constrain|>json<|message|>"
+     "{\"what\": \"<|end|>\"}<|call|>",
+     "R[Well.] C[I look.] F[find] A[{\"what\": \"<|end|>\"}] .[] ", "openai"},
+    {"openai", " to=functions.now<|channel|>commentary json<|message|>{}", "F[now] A[{}] .[] ",
+     "openai"},
+    {"openai", "<|channel|>analysis to=functions.find code<|message|>{\"most\": 1}<|call|>",
+     "F[find] A[{\"most\": 1}] .[] ", "openai"},
+    {"openai", "<|channel|>commentary to=python<|message|>print(1)<|call|>", "C[print(1)] ",
+     "openai"},
+    {"openai", "<|channel|>commentary to=functions.none<|message|>{\"most\": 1}",
+     "C[{\"most\": 1}] ", "openai"},
+    {"openai", "<|channel|>commentary to=functions.find<|message|>{\"most\": ",
+     "F[find] A[{\"most\": ] .[] ", "openai"},
     {"llama3_json", "<think>a</think>\n{\"name\": \"now\"}", "R[a] F[now] A[{}] .[] ", "think"}};
 
 } // namespace
@@ -229,6 +296,15 @@ TEST_CASE("what models write at random is never lost, and no parser ends") {
                                    ")",
                                    "\"",
                                    "\\",
+                                   "<arg_key>what</arg_key>",
+                                   "<arg_value>",
+                                   "</arg_value>",
+                                   "<|tool_call>call:",
+                                   "{what:",
+                                   "<|\"|>",
+                                   "<|channel|>",
+                                   "commentary to=functions.",
+                                   "<|message|>",
                                    "\xc3\xa9"};
   std::mt19937 chance(5);
   for (const ToolFormat& format : tool_formats())
@@ -270,9 +346,15 @@ TEST_CASE("a format is known by the template that asks for it") {
   CHECK(named("llama-3.1") == "llama3_json -");
   CHECK(named("mistral") == "mistral_list -");
   CHECK(named("gemma-2") == "- -");
-  CHECK(!tool_format_of("<tool_call>f<arg_key>a</arg_key>\"arguments"));
+  CHECK(tool_format_of("<tool_call>f<arg_key>a</arg_key>\"arguments")->name == "glm45");
   CHECK(tool_format_of("<tool_call><function=f><parameter=a> \"arguments")->name == "qwen3_coder");
   CHECK(!tool_format_of("<seed:tool_call><function=f><parameter=a>"));
   CHECK(tool_format_of("[TOOL_CALLS]f[ARGS]")->name == "mistral");
   CHECK(tool_format_of("<|tool_call|>")->name == "granite");
+  CHECK(tool_format_of("<|tool_call>call:f{}<tool_call|>")->name == "gemma4");
+  const char* harmony = "<|start|>assistant to=functions.f<|channel|>commentary json<|message|>{}"
+                        "<|call|><|channel|>analysis<|message|><|end|>";
+  CHECK(tool_format_of(harmony)->name == "openai");
+  CHECK(reasoning_format_of(harmony)->channels);
+  CHECK(reasoning_format_of("<|channel>thought\nx<channel|>")->name == "gemma4");
 }

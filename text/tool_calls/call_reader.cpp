@@ -112,8 +112,11 @@ Reading<bool> CallReader::body() {
   switch (format_.body) {
   case ToolFormat::Body::json: called = co_await json_calls(); break;
   case ToolFormat::Body::named: called = co_await named_call(); break;
-  case ToolFormat::Body::xml: called = co_await xml_call(); break;
+  case ToolFormat::Body::xml:
+  case ToolFormat::Body::tags: called = co_await tagged_call(); break;
   case ToolFormat::Body::python: called = co_await python_calls(); break;
+  case ToolFormat::Body::dict: called = co_await dict_call(); break;
+  case ToolFormat::Body::channel: called = co_await channel_call(); break;
   }
   co_return called;
 }

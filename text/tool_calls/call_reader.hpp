@@ -23,6 +23,8 @@ public:
 
   /// Reads a call, or a list of them, with the marks around it.
   Reading<bool> read();
+  /// Reads a call of this function, whose arguments come next.
+  Reading<bool> call_of(const std::string& called);
   /// Whether a call can begin with this byte, where the answer is at. Others need not be tried.
   bool may_begin(char c) const;
 
@@ -46,8 +48,17 @@ private:
   Reading<bool> json_rest();
   Reading<bool> json_member(std::string& key);
   Reading<bool> named_call();
-  Reading<bool> xml_call();
-  Reading<bool> xml_value(const ToolFunction& function, const std::string& name);
+  Reading<bool> channel_call();
+  /// Reads a call of XML's or of tags' body.
+  Reading<bool> tagged_call();
+  Reading<bool> tagged_value(const ToolFunction& function, const std::string& name);
+  /// Reads what stands before an argument's value, and its name. Empty: there is no argument.
+  Reading<std::string> tagged_name();
+  Reading<bool> dict_call();
+  Reading<bool> dict_items(char end, int depth);
+  Reading<bool> dict_key();
+  Reading<bool> dict_value(int depth);
+  Reading<bool> dict_string();
   Reading<bool> python_calls();
   Reading<bool> python_arguments(std::string& json);
   Reading<bool> python_string(std::string& json);

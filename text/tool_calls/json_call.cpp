@@ -209,14 +209,33 @@ Reading<bool> CallReader::named_call() {
   if (has_id)
     co_await name("_-");
   co_await accept("[ARGS]");
+  co_return co_await call_of(called);
+}
+
+Reading<bool> CallReader::call_of(const std::string& called) {
   co_await blanks();
   const auto next = co_await in_.peek();
-  if (next != '{')
+  if (!function(called) || next != '{')
     co_return false;
   begin(called);
   co_await json_arguments();
   out_.end_call();
   co_return true;
+}
+
+/// Reads what follows the mark of a channel, where that is a call.
+Reading<bool> CallReader::channel_call() {
+  const bool addressed = co_await accept("commentary to=functions.");
+  if (!addressed)
+    co_return false;
+  const std::string called = co_await name("_-.");
+  co_await blanks();
+  co_await accept("<|constrain|>");
+  co_await name("_-");
+  const bool begins = co_await accept("<|message|>");
+  if (!begins)
+    co_return false;
+  co_return co_await call_of(called);
 }
 
 } // namespace paceline::text

@@ -1,5 +1,5 @@
 """What jinja_check.py renders: cases out of a C++ test, conversations, and templates that are drawn from a seed."""
-import ast, random, re
+import ast, json, random, re
 
 TOKEN = re.compile(r'\s+|//[^\n]*|("(?:[^"\\]|\\.)*")|R"\((.*?)\)"|([A-Za-z_][\w:]*)|(-?\d+\.?\d*(?:e-?\d+)?)|(.)', re.S)
 
@@ -87,6 +87,14 @@ def conversations():
     call = {"id": "call00001", "type": "function", "function": {"name": "look", "arguments": {"where": "h\u00e9re", "n": 3, "deep": [1, None, True, 2.5]}}}
     tool = {"type": "function", "function": {"name": "look", "description": "Looks.", "parameters": {
         "type": "object", "properties": {"where": {"type": "string", "description": "A place."}, "n": {"type": "integer"}}, "required": ["where"]}}}
+    deep = {"type": "function", "function": {"name": "find_all", "description": "Finds \"it\".\nOr not.", "strict": True, "parameters": {
+        "type": "object", "required": ["what", "how"], "additionalProperties": False, "$defs": {"p": {"type": "string"}}, "properties": {
+            "what": {"type": "array", "description": "Which", "items": {"type": "string", "enum": ["a", "b<c>"]}, "minItems": 1},
+            "how": {"type": "object", "properties": {"deep": {"type": "boolean", "default": False}, "in": {"$ref": "#/$defs/p"}}, "required": ["deep"]},
+            "most": {"type": ["integer", "null"], "description": "At most \u00e9.", "minimum": 0}, "any": {"anyOf": [{"type": "string"}, {"type": "number"}]},
+            "mode": {"type": "string", "enum": ["x", "y"], "description": "Mode", "default": "x"}}}}}
+    bare = {"type": "function", "function": {"name": "now", "description": "The time.", "parameters": {"type": "object", "properties": {}}}}
+    as_text = {**call, "function": {"name": "look", "arguments": json.dumps(call["function"]["arguments"])}}
     talks = [
         [say("user", "Hello")],
         [say("system", "Be brief."), say("user", " Hi \n")],
@@ -94,12 +102,14 @@ def conversations():
         [say("system", "S"), say("user", "One"), say("assistant", "<think>\nhm\n</think>\n\nTwo"), say("user", "Three"), say("assistant", "Four")],
         [say("user", "One"), say("assistant", None, tool_calls=[call]), say("tool", "42", tool_call_id="call00001", name="look"), say("assistant", "Done.")],
         [say("user", "One"), say("assistant", "", reasoning_content="why not", tool_calls=[call, call]), say("tool", "{\"x\": 1}", tool_call_id="call00001")],
+        [say("developer", "D"), say("user", "One"), say("assistant", "I look.", tool_calls=[as_text]), say("tool", "42", tool_call_id="call00001"),
+         say("assistant", "", thinking="hm", reasoning="hm", tool_calls=[call]), say("tool", "43", tool_call_id="call00001"), say("user", "Two")],
         [say("user", [{"type": "text", "text": "parts"}, {"type": "text", "text": "and more"}])],
         [say("user", "{{ x }} <|im_end|> '\"\\ \u2028")],
         [],
     ]
     for messages in talks:
-        for tools in (None, [tool]):
+        for tools in (None, [tool], [deep, bare]):
             for prompt in (False, True):
                 yield {"messages": messages, "tools": tools, "add_generation_prompt": prompt, "bos_token": "<s>", "eos_token": "</s>"}
     yield {"messages": talks[1], "enable_thinking": False, "add_generation_prompt": True, "bos_token": "<s>", "eos_token": "</s>"}

@@ -19,7 +19,7 @@ BY_CHOICE = re.compile(r"number is too large|too many steps|text that is too lon
                        r"nests values too deeply")
 # Jinja's: it fails to join what a filter of a block has made where that is no text.
 THEIR_CHOICE = re.compile(r"sequence item \d+: expected str instance")
-NO_TEXT = re.compile(r"<generator object| at 0x|<built-in|<bound method|<function|<class |object of|<method")
+NO_TEXT = re.compile(r" at 0x[0-9a-f]|<built-in (method|function) |<bound method |<class '|<method '|<slot wrapper ")
 
 
 class Generation(jinja2.ext.Extension):

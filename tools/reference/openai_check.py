@@ -250,6 +250,51 @@ def answers_in_a_form(client, address):
 
 
 @check
+def responses(client, address):
+    ask = {"model": "demo", "input": "Sort a list.", "instructions": "You write Python.",
+           "max_output_tokens": 24, "extra_body": {"seed": 3}}
+    whole = client.responses.create(**ask)
+    chat_text = client.chat.completions.create(
+        model="demo", messages=CHAT, max_tokens=24, seed=3).choices[0].message.content
+    assert whole.object == "response" and whole.output_text == chat_text
+    assert whole.status == "incomplete" and whole.incomplete_details.reason == "max_output_tokens"
+    assert whole.usage.total_tokens == whole.usage.input_tokens + whole.usage.output_tokens
+    events = list(client.responses.create(**ask, stream=True))
+    assert "".join(e.delta for e in events if e.type == "response.output_text.delta") == chat_text
+    assert [e.sequence_number for e in events] == list(range(len(events)))
+    assert events[-1].type == "response.incomplete"
+    assert events[-1].response.output_text == chat_text
+    with client.responses.stream(**ask) as stream:
+        snapshots = [e.snapshot for e in stream if e.type == "response.output_text.delta"]
+    assert snapshots[-1] == chat_text
+    goes_on = client.responses.create(
+        **{**ask, "input": [{"role": "user", "content": "Sort a list."}, *whole.output,
+                            {"role": "user", "content": "Again."}]})
+    assert goes_on.usage.input_tokens > whole.usage.total_tokens
+    for field, value in (("store", True), ("previous_response_id", whole.id), ("top_logprobs", 2)):
+        refused = expect(openai.BadRequestError,
+                         lambda: client.responses.create(**{**ask, field: value}))
+        assert refused.param == field
+    assert expect(openai.NotFoundError, lambda: client.responses.retrieve(whole.id)).code
+
+
+@check
+def parsed_responses(client, address):
+    class Weather(pydantic.BaseModel):
+        place: typing.Literal["here", "there"]
+        rain: bool
+
+    ask = {"model": "demo", "input": "Say it.", "text_format": Weather, "temperature": 1}
+    for seed in range(4):
+        answer = client.responses.parse(**ask, extra_body={"seed": seed})
+        assert answer.status == "completed" and answer.output_parsed.place in ("here", "there")
+        with client.responses.stream(**ask, extra_body={"seed": seed}) as stream:
+            done = [e for e in stream if e.type == "response.output_text.done"]
+            assert done[0].parsed == answer.output_parsed
+            assert stream.get_final_response().output_parsed == answer.output_parsed
+
+
+@check
 def cancel_by_closing(client, address):
     for _ in range(20):
         stream = client.completions.create(
@@ -307,6 +352,7 @@ def tools():
             answer = client.chat.completions.create(
                 **{**ask, "messages": history, "tool_choice": "none", "max_tokens": 5})
             assert answer.choices[0].message.content and not answer.choices[0].message.tool_calls
+            check_response_tools(client)
 
 
 def check_tools(client, ask):
@@ -328,6 +374,33 @@ def check_tools(client, ask):
         final = stream.get_final_completion().choices[0].message.tool_calls[0]
     assert final.function.arguments == arguments
     assert final.function.parsed_arguments == json.loads(arguments)
+
+
+def check_response_tools(client):
+    """The same by /v1/responses, whose tools have no function of their own."""
+    flat = [{"type": "function", **tool["function"]} for tool in TOOLS]
+    for seed in range(4):
+        ask = {"model": "demo", "input": "Sort a list.", "tools": flat, "tool_choice": "required",
+               "parallel_tool_calls": False, "temperature": 1, "store": False,
+               "extra_body": {"seed": seed}}
+        whole = client.responses.parse(**ask)
+        [call] = whole.output
+        assert whole.status == "completed" and call.type == "function_call" and call.call_id
+        assert call.parsed_arguments == json.loads(call.arguments)
+        with client.responses.stream(**ask) as stream:
+            snapshots = [e.snapshot for e in stream
+                         if e.type == "response.function_call_arguments.delta"]
+            [final] = stream.get_final_response().output
+        assert (final.name, final.arguments) == (call.name, call.arguments) == \
+            (call.name, snapshots[-1])
+    named = client.responses.create(**{**ask, "tool_choice": {"type": "function", "name": "rest"}})
+    [call] = named.output
+    assert call.name == "rest"
+    answer = client.responses.create(
+        **{**ask, "tool_choice": "none", "max_output_tokens": 5,
+           "input": [{"role": "user", "content": "Sort a list."}, call,
+                     {"type": "function_call_output", "call_id": call.call_id, "output": "done"}]})
+    assert answer.output_text
 
 
 def overload():
