@@ -97,9 +97,9 @@ void read_mixtral(text::JsonFields& fields, ModelConfig& c) {
 void read_qwen_mixture(text::JsonFields& fields, ModelConfig& c, int ffn_absent) {
   const auto step = fields.integer("decoder_sparse_step", 1, limits::layers_max, 1);
   const json::value* list = fields.find("mlp_only_layers");
-  const bool listed = list && !list->is_null();
-  if (listed && !list->is_array())
-    return fields.wrong(ErrorCode::corrupt, "mlp_only_layers is not a list", "");
+  if (list && !list->is_null() && !list->is_array())
+    fields.wrong(ErrorCode::corrupt, "mlp_only_layers is not a list", "");
+  const bool listed = list && list->is_array();
   read_mixture(fields, c, "num_experts", width_of(fields, "moe_intermediate_size", ffn_absent),
                [&](int layer) {
                  const bool dense =
@@ -152,9 +152,8 @@ void read_sigmoid_mixture(text::JsonFields& fields, ModelConfig& c, int shared, 
   const auto first = fields.integer("first_k_dense_replace", 0, limits::layers_max, shared);
   const int ffn = width_of(fields, "moe_intermediate_size", 1408);
   read_mixture(fields, c, "n_routed_experts", ffn, [&](int layer) { return layer >= first; });
-  const auto count = fields.integer("n_shared_experts", 0, limits::experts_max, shared);
-  if (count * ffn > 8 * limits::hidden_max)
-    fields.wrong(ErrorCode::corrupt, fmt::format("n_shared_experts {} is too large", count), "");
+  const auto most = 8 * limits::hidden_max / ffn; // as wide as a dense layer may be
+  const auto count = fields.integer("n_shared_experts", 0, most, std::min(shared, most));
   c.mixture->shared_ffn = int(count) * ffn;
   c.mixture->router_bias = true;
   gpu::RouterOptions& router = c.mixture->router;

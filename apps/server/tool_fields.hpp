@@ -21,8 +21,8 @@ struct Tools {
   std::size_t bytes() const;
 };
 
-/// Where a function's name and schema are: in a member of its tool, as chats have them, or in the
-/// tool itself, as responses have them.
+/// Says where a function's name and schema are: in a member of its tool, as chats have them, or in
+/// the tool itself, as responses have them.
 enum class ToolShape { nested, flat };
 
 /// Reads tools, tool_choice and parallel_tool_calls. A choice by name leaves that function alone,

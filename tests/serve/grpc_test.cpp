@@ -194,13 +194,18 @@ TEST_CASE("a connection may have as many calls as there are places, and a few be
   CHECK(streams == 7 + apps::limits::other_calls);
 }
 
+Request refused_request() {
+  Request bad = request_of(3);
+  bad.priority = 2'000'000; // which crosses, or nobody would see that it is too much
+  return bad;
+}
+
 TEST_CASE("errors have the engine's code and hint, and a status that all clients know") {
   Settings settings;
   settings.max_open = 1;
   LiveServer server(scripted("sim:1ms"), settings);
   const GrpcClient client(server.grpc_port());
-  Request bad = request_of(3);
-  bad.priority = 2'000'000; // which crosses, or nobody would see that it is too much
+  const Request bad = refused_request();
   const auto refused = client.generate(bad);
   CHECK(refused.status.error_code() == grpc::StatusCode::INVALID_ARGUMENT);
   const Error expected = apps::serve::for_clients(server.engine().submit(bad).error());
@@ -218,8 +223,7 @@ TEST_CASE("who is told of an answer's end by gRPC may ask again at once") {
   settings.max_open = 1;
   LiveServer server(scripted("sim:10us"), settings);
   const GrpcClient client(server.grpc_port());
-  Request bad = request_of(3);
-  bad.priority = 2'000'000;
+  const Request bad = refused_request();
   for (int i = 0; i < 200; ++i) { // whichever thread is first
     CHECK(client.generate(bad).status.error_code() == grpc::StatusCode::INVALID_ARGUMENT);
     CHECK(client.generate(request_of(1)).status.ok());

@@ -12,7 +12,7 @@
 
 namespace paceline::testing {
 
-/// Of a scripted model, which has no text of its own.
+/// Returns a request to a scripted model, which has no text of its own.
 inline Request of_tokens(int max_tokens) {
   Request request;
   request.prompt_tokens = {1, 2, 3};
@@ -20,7 +20,7 @@ inline Request of_tokens(int max_tokens) {
   return request;
 }
 
-/// Of a scripted model of 32 tokens. salt: makes other prompts.
+/// Returns a request to a scripted model of 32 tokens. salt: makes other prompts.
 inline Request request_of(int prompt_tokens, std::optional<int> max_tokens, int salt = 0) {
   Request request;
   for (int i = 0; i < prompt_tokens; ++i)

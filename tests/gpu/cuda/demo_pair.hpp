@@ -50,7 +50,7 @@ inline std::vector<Request> requests() {
   return both;
 }
 
-/// Of answers that end with their lengths.
+/// Returns the tokens of answers, which must have ended by their lengths.
 inline std::vector<std::vector<TokenId>> whole_tokens_of(const std::vector<Answer>& answers) {
   for (const Answer& answer : answers)
     CHECK(answer.end().reason == FinishReason::length);
