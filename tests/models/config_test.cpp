@@ -252,7 +252,8 @@ TEST_CASE(
   const auto shared =
       read("GLM-4.5", {{"n_shared_experts", 4096}, {"moe_intermediate_size", 1024}});
   REQUIRE(!shared);
-  CHECK(shared.error().text().find("n_shared_experts is not an integer from 0 to") != std::string::npos);
+  CHECK(shared.error().text().find("n_shared_experts is not an integer from 0 to") !=
+        std::string::npos);
   CHECK(!read("Qwen 2 MoE", {{"mlp_only_layers", 2}}));
   for (const auto& [name, key, value] : cases) {
     CAPTURE(std::string(name) + ": " + key);
