@@ -4,6 +4,8 @@
 #include "apps/server/bodies.hpp"
 #include "apps/server/fields.hpp"
 
+#include <cstdint>
+
 namespace paceline::apps::serve {
 namespace asio = boost::asio;
 namespace json = boost::json;

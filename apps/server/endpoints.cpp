@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <boost/json/array.hpp>
+#include <cstdint>
 #include <filesystem>
 #include <fmt/format.h>
 

@@ -8,6 +8,7 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <cstdint>
 #include <exception>
 
 namespace paceline::apps::serve {

@@ -3,6 +3,7 @@
 #include "apps/server/tool_calling.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <fmt/format.h>
 
 namespace paceline::apps::serve {

@@ -3,6 +3,7 @@
 #include "text/limits.hpp"
 
 #include <algorithm>
+#include <cstdint>
 
 namespace paceline::text {
 
