@@ -233,7 +233,7 @@ struct Gather {
   Submit submit;
   Request request;
   std::shared_ptr<AsyncStream> stream{};
-  Completion whole{};
+  Result<Completion> whole{}; // GCC 14 warns wrongly of one that is made where it is handed over.
 
   template <class Self>
   void operator()(Self& self) {
@@ -256,11 +256,11 @@ struct Gather {
     if (!event)
       event = closed();
     if (const auto* delta = std::get_if<Delta>(&*event))
-      whole.add(*delta);
+      whole->add(*delta);
     auto* end = std::get_if<Finished>(&*event);
     if (!end)
       return read(self);
-    whole.end = std::move(*end);
+    whole->end = std::move(*end);
     self.complete(std::move(whole));
   }
 
