@@ -31,6 +31,9 @@ void* allocate(std::size_t bytes, std::size_t alignment) {
 
 } // namespace
 
+// GCC 14 sees malloc through one of these and free through none.
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
+
 void* operator new(std::size_t bytes) {
   return allocate(bytes, alignof(std::max_align_t));
 }
