@@ -23,7 +23,7 @@ Delta token(TokenId id) {
   return delta;
 }
 
-struct World {
+struct AwaitedStream {
   /// Runs what is due: the stream's functions, and handlers. Time-outs far away are not waited for.
   void run() {
     callbacks->run_pending();
@@ -53,7 +53,7 @@ struct World {
 } // namespace
 
 TEST_CASE("a wait that is called off completes with nothing, and the request goes on") {
-  World world;
+  AwaitedStream world;
   for (const auto how : {asio::cancellation_type::terminal, asio::cancellation_type::partial,
                          asio::cancellation_type::total, asio::cancellation_type::all}) {
     const int before = world.completed;
@@ -74,7 +74,7 @@ TEST_CASE("a wait that is called off completes with nothing, and the request goe
 }
 
 TEST_CASE("what a wait had got when it was called off is the next one's, in order") {
-  World world;
+  AwaitedStream world;
   world.impl->deliver(token(7));
   asio::cancellation_signal signal;
   world.stream->async_next(asio::bind_cancellation_slot(signal.slot(), world.next()));
@@ -97,7 +97,7 @@ TEST_CASE("what a wait had got when it was called off is the next one's, in orde
 
 TEST_CASE("operator|| of a read and a timer loses no event, Finished neither") {
   using namespace asio::experimental::awaitable_operators;
-  World world;
+  AwaitedStream world;
   int tokens = 0;
   int called_off = 0;
   bool finished = false;
@@ -127,7 +127,7 @@ TEST_CASE("operator|| of a read and a timer loses no event, Finished neither") {
 }
 
 TEST_CASE("a wait of some time ends with it, and without it when something comes") {
-  World world;
+  AwaitedStream world;
   world.stream->async_next_for(std::chrono::nanoseconds(0), world.next());
   world.io.restart();
   world.io.run();
@@ -145,7 +145,7 @@ TEST_CASE("a wait of some time ends with it, and without it when something comes
 }
 
 TEST_CASE("a stream that goes cancels its request, whoever waits for it") {
-  World world;
+  AwaitedStream world;
   world.stream->async_next(world.next());
   world.stream.reset();
   CHECK(world.cancels == 1);

@@ -1,25 +1,20 @@
 #include "base/file.hpp"
+#include "tests/base/contents.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <sys/stat.h>
 #include <unistd.h>
 
 using namespace paceline;
+using paceline::testing::contents;
 using base::can_write_file;
 using testing::TemporaryFolder;
 namespace fs = std::filesystem;
 
 namespace {
-
-std::string contents(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 Result<void> write(const std::string& path, const std::string& text = "new") {
   return base::write_file(path, [&](std::FILE* out) { std::fputs(text.c_str(), out); });

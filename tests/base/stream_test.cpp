@@ -19,8 +19,8 @@ Delta some_text() {
   return delta;
 }
 
-struct World {
-  World()
+struct OpenedStream {
+  OpenedStream()
       : impl(std::make_shared<Stream::Impl>(
             1, [this] { ++cancels; }, callbacks)),
         stream(impl) {}
@@ -36,7 +36,7 @@ struct World {
 
 TEST_CASE(
     "a stream calls nobody itself, once for what came meanwhile, and at first if there is any") {
-  World world;
+  OpenedStream world;
   int calls = 0;
   world.impl->deliver(some_text());
   world.stream->on_ready([&] { ++calls; });
@@ -54,7 +54,7 @@ TEST_CASE(
 }
 
 TEST_CASE("an end is told once, also to who asks late") {
-  World world;
+  OpenedStream world;
   int told = 0;
   world.stream->on_end([&] { ++told; });
   world.impl->deliver(some_text());
@@ -70,7 +70,7 @@ TEST_CASE("an end is told once, also to who asks late") {
 }
 
 TEST_CASE("a stream that is gone calls nobody, though a call was due") {
-  World world;
+  OpenedStream world;
   int calls = 0;
   world.stream->on_ready([&] { ++calls; });
   world.stream->on_end([&] { ++calls; });
@@ -82,7 +82,7 @@ TEST_CASE("a stream that is gone calls nobody, though a call was due") {
 }
 
 TEST_CASE("a request is cancelled once, however often that is asked for") {
-  World world;
+  OpenedStream world;
   for (int i = 0; i < 3; ++i)
     world.stream->cancel();
   world.stream.reset();
@@ -90,7 +90,7 @@ TEST_CASE("a request is cancelled once, however often that is asked for") {
 }
 
 TEST_CASE("what a callback throws is counted, and the next one runs") {
-  World world;
+  OpenedStream world;
   bool told = false;
   world.stream->on_ready([] { throw std::runtime_error("a caller's mistake"); });
   world.stream->on_end([&] { told = true; });
@@ -101,7 +101,7 @@ TEST_CASE("what a callback throws is counted, and the next one runs") {
 }
 
 TEST_CASE("what a callback holds goes with it, outside of every lock") {
-  World world;
+  OpenedStream world;
   struct Asks {
     Stream& stream;
     ~Asks() { (void)stream.try_next(); }
@@ -117,7 +117,7 @@ TEST_CASE("what a callback holds goes with it, outside of every lock") {
 }
 
 TEST_CASE("a wait of some time ends without an event, or with what came") {
-  World world;
+  OpenedStream world;
   CHECK(!world.stream->next_for(std::chrono::nanoseconds(1)));
   CHECK(!world.stream->next_for(std::chrono::nanoseconds::min()));
   world.impl->deliver(some_text());

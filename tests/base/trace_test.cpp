@@ -1,4 +1,5 @@
 #include "base/trace.hpp"
+#include "tests/base/contents.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 #include <boost/json.hpp>
@@ -6,7 +7,6 @@
 #include <doctest/doctest.h>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <sys/resource.h>
 #include <thread>
 #include <unistd.h>
@@ -14,6 +14,7 @@
 
 using namespace paceline;
 using namespace paceline::base;
+using paceline::testing::contents;
 using testing::TemporaryFolder;
 namespace fs = std::filesystem;
 namespace json = boost::json;
@@ -39,11 +40,6 @@ private:
   rlimit before_{};
   void (*handler_)(int);
 };
-
-std::string contents(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 TimePoint at_microseconds(int us) {
   return TimePoint(std::chrono::microseconds(us));

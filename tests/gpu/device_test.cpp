@@ -22,7 +22,7 @@ DeviceOptions options(int threads = 1) {
   return {threads, std::make_shared<gpu::testing::RealTime>(), nullptr};
 }
 
-std::shared_ptr<Device> cpu() {
+std::shared_ptr<Device> cpu_device() {
   return open_device("cpu", options()).value();
 }
 
@@ -93,9 +93,9 @@ TEST_CASE("PACELINE_CPU chooses a kernel family and refuses names it does not kn
     CHECK(refused.error().hint.find("scalar") != std::string::npos);
   }
   setenv("PACELINE_CPU", "scalar", 1);
-  CHECK(cpu()->kernel() == "scalar");
+  CHECK(cpu_device()->kernel() == "scalar");
   unsetenv("PACELINE_CPU");
-  CHECK(cpu()->kernel() != "scalar");
+  CHECK(cpu_device()->kernel() != "scalar");
 }
 
 #if defined(__linux__)
@@ -111,19 +111,19 @@ TEST_CASE("tiles are taken only where the system says that the processor has the
   REQUIRE(!refused);
   CHECK(refused.error().message == "PACELINE_CPU=amx names no kernel family of this machine");
   CHECK(refused.error().hint.find("amx") == std::string::npos);
-  CHECK(cpu()->kernel() != "amx");
+  CHECK(cpu_device()->kernel() != "amx");
 }
 #endif
 
 TEST_CASE("a device's name lists its cores, and a simulated one names its profile") {
-  CHECK(cpu()->name().starts_with("cpu:0"));
+  CHECK(cpu_device()->name().starts_with("cpu:0"));
   const auto sim = open_device("sim:chinchilla-4b", options()).value();
   CHECK(sim->name() == "sim:chinchilla-4b");
   CHECK(sim->kernel() == "chinchilla-4b");
 }
 
 TEST_CASE("buffers are zeroed and aligned, small and large") {
-  const auto device = cpu();
+  const auto device = cpu_device();
   for (std::size_t bytes :
        {std::size_t(0), std::size_t(5), std::size_t(4096), std::size_t(3) << 20}) {
     const auto buffer = device->allocate(bytes).value();
@@ -137,7 +137,7 @@ TEST_CASE("buffers are zeroed and aligned, small and large") {
 }
 
 TEST_CASE("memory that the machine does not have is an error, not a signal") {
-  const auto device = cpu();
+  const auto device = cpu_device();
   const auto memory = device->memory();
   CHECK(memory.available > 0);
   CHECK(memory.available <= memory.total);
@@ -147,7 +147,7 @@ TEST_CASE("memory that the machine does not have is an error, not a signal") {
 }
 
 TEST_CASE("matrices of unlike columns or formats are not packed together") {
-  const auto device = cpu();
+  const auto device = cpu_device();
   const std::vector<float> data(64);
   const HostMatrix a{DType::f32, data.data(), 2, 16};
   CHECK(!device->pack(std::vector{a, HostMatrix{DType::f32, data.data(), 2, 8}}));
@@ -172,7 +172,7 @@ TEST_CASE("bytes of matrices are released once each, a part of a large one at a 
   };
   HostMatrix few = matrix;
   few.rows = 7;
-  const auto device = cpu();
+  const auto device = cpu_device();
   for (const bool quantized : {false, true}) {
     released = 0;
     if (quantized)
@@ -184,7 +184,7 @@ TEST_CASE("bytes of matrices are released once each, a part of a large one at a 
 }
 
 TEST_CASE("the pool's ledger counts every page once, whoever holds it") {
-  const auto device = cpu();
+  const auto device = cpu_device();
   const auto pool = KvPool::create(*device, {16, 128}, 3).value();
   CHECK(pool->ledger().free == 3);
   PageRef a = pool->take();
@@ -206,7 +206,7 @@ TEST_CASE("the pool's ledger counts every page once, whoever holds it") {
 }
 
 TEST_CASE("pages come back with their last reference, on any thread, even after the pool's owner") {
-  const auto device = cpu();
+  const auto device = cpu_device();
   auto pool = KvPool::create(*device, {16, 128}, 64).value();
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
@@ -229,7 +229,7 @@ TEST_CASE("pages come back with their last reference, on any thread, even after 
 }
 
 TEST_CASE("a cache that does not fit names the option that sizes it") {
-  const auto device = cpu();
+  const auto device = cpu_device();
   for (std::size_t pages : {std::size_t(0), std::size_t(1) << 31, std::size_t(1) << 40}) {
     const auto pool = KvPool::create(*device, {16, std::size_t(1) << 20}, pages);
     REQUIRE(!pool);

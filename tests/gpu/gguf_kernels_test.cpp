@@ -34,7 +34,7 @@ std::vector<std::string> families() {
 }
 
 /// What rounding errors are measured by: a product's parts, a scale's and a least value's apart.
-Matrix magnitudes(const Matrix& in, const Matrix& weight) {
+Matrix greatest_sums(const Matrix& in, const Matrix& weight) {
   Matrix result(in.rows, weight.rows);
   for (int r = 0; r < in.rows; ++r)
     for (int o = 0; o < weight.rows; ++o) {
@@ -50,7 +50,7 @@ Matrix magnitudes(const Matrix& in, const Matrix& weight) {
   return result;
 }
 
-struct Shape {
+struct BlockedShape {
   int outputs;
   int inputs;
 };
@@ -62,11 +62,11 @@ TEST_CASE("products with blocks of GGUF files agree with the oracle up to the or
   const Rig oracle("scalar", 1);
   Random random(21);
   for (const GgufFormat format : kept_formats())
-    for (const Shape& shape : {Shape{100, 256}, {17, 768}, {1, 512}, {640, 1536}}) {
+    for (const BlockedShape& shape : {BlockedShape{100, 256}, {17, 768}, {1, 512}, {640, 1536}}) {
       const BlockWeight host(format, shape.outputs, shape.inputs, random);
       const auto weight = oracle.device->pack({&host.matrix, 1}).value();
       Matrix in(35, shape.inputs, random);
-      const Matrix scale = magnitudes(in, host.f32);
+      const Matrix scale = greatest_sums(in, host.f32);
       for (const std::string& name : families()) {
         CAPTURE(name);
         CAPTURE(std::string(to_string(format)));
@@ -88,7 +88,7 @@ TEST_CASE("the oracle's product with blocks is that of the numbers that they mea
     const BlockWeight host(format, 33, 256, random);
     const auto weight = oracle.device->pack({&host.matrix, 1}).value();
     Matrix in(3, 256, random);
-    const Matrix scale = magnitudes(in, host.f32);
+    const Matrix scale = greatest_sums(in, host.f32);
     const Matrix out = product(oracle, *weight, in);
     for (int r = 0; r < in.rows; ++r)
       for (int o = 0; o < 33; ++o) {

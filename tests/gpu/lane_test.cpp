@@ -21,12 +21,12 @@ using gpu::testing::TestStep;
 
 namespace {
 
-std::shared_ptr<Device> cpu(int threads, std::shared_ptr<base::Trace> trace = nullptr) {
+std::shared_ptr<Device> cpu_device(int threads, std::shared_ptr<base::Trace> trace = nullptr) {
   return open_device("cpu", {threads, std::make_shared<RealTime>(), std::move(trace)}).value();
 }
 
 std::unique_ptr<Lane> lane(int threads) {
-  return cpu(threads)->open_lane("target").value();
+  return cpu_device(threads)->open_lane("target").value();
 }
 
 } // namespace
@@ -284,7 +284,7 @@ TEST_CASE("a full queue refuses, and a refused step is never retired") {
 }
 
 TEST_CASE("two teams on the same cores both make progress") {
-  const auto device = cpu(2);
+  const auto device = cpu_device(2);
   const auto a = device->open_lane("target").value();
   const auto b = device->open_lane("draft").value();
   const auto many_barriers = [](Operations& ops) {
@@ -314,7 +314,7 @@ TEST_CASE("more threads than cores still work") {
 TEST_CASE("a trace has one span per piece, in the lane's row") {
   const auto trace = std::make_shared<base::Trace>();
   {
-    const auto queue = cpu(1, trace)->open_lane("draft").value();
+    const auto queue = cpu_device(1, trace)->open_lane("draft").value();
     auto step = std::make_shared<TestStep>();
     step->what = {Work::Kind::draft, 4, 1, 99};
     REQUIRE(queue->submit(step));

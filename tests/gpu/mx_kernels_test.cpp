@@ -13,7 +13,7 @@ using namespace paceline::gpu::testing;
 
 namespace {
 
-struct Shape {
+struct ScaledShape {
   int outputs;
   int inputs;
 };
@@ -47,7 +47,7 @@ TEST_CASE(
   Random random(12);
   for (const std::string& name : backends())
     for (const WeightFormat format : mx_formats)
-      for (const Shape& shape : {Shape{100, 50}, {40, 1540}, {64, 256}}) {
+      for (const ScaledShape& shape : {ScaledShape{100, 50}, {40, 1540}, {64, 256}}) {
         CAPTURE(name);
         CAPTURE(std::string(to_string(format)));
         const HostWeight host(format, shape.outputs, shape.inputs, random);

@@ -18,6 +18,10 @@
 
 namespace paceline::gpu::testing {
 
+inline bool says(const Error& error, const char* what) {
+  return error.text().find(what) != std::string::npos;
+}
+
 class RealTime final : public base::Timekeeper {
 public:
   base::TimePoint now() const override { return std::chrono::steady_clock::now(); }

@@ -16,7 +16,7 @@ namespace {
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
 /// The reference, and what is not it.
-std::vector<std::string> samplers() {
+std::vector<std::string> warpers() {
   std::vector<std::string> all = backends();
   std::erase_if(all, [](const std::string& name) { return name != "scalar" && !is_cuda(name); });
   return all;
@@ -108,7 +108,7 @@ std::vector<float> reference(const std::vector<float>& logits, const sampling::W
 } // namespace
 
 TEST_CASE("rows cut by rank, by mass and by share keep the tokens that the sampling layer keeps") {
-  for (const std::string& name : samplers()) {
+  for (const std::string& name : warpers()) {
     CAPTURE(name);
     const Rig rig(name, 1);
     Random random(1);
@@ -132,7 +132,7 @@ TEST_CASE("rows cut by rank, by mass and by share keep the tokens that the sampl
 }
 
 TEST_CASE("biases and penalties add up in their order, for each token once") {
-  for (const std::string& name : samplers()) {
+  for (const std::string& name : warpers()) {
     CAPTURE(name);
     const Rig rig(name, 1);
     Random random(2);
@@ -162,7 +162,7 @@ TEST_CASE("biases and penalties add up in their order, for each token once") {
 }
 
 TEST_CASE("each row has the tokens that the constraint allows behind those before it") {
-  for (const std::string& name : samplers()) {
+  for (const std::string& name : warpers()) {
     CAPTURE(name);
     const Rig rig(name, 1);
     Random random(5);
@@ -203,7 +203,7 @@ TEST_CASE("each row has the tokens that the constraint allows behind those befor
 }
 
 TEST_CASE("tokens that are not allowed, or held back so early, are impossible") {
-  for (const std::string& name : samplers()) {
+  for (const std::string& name : warpers()) {
     CAPTURE(name);
     const Rig rig(name, 1);
     Random random(4);
@@ -249,7 +249,7 @@ TEST_CASE("tokens that are not allowed, or held back so early, are impossible") 
 }
 
 TEST_CASE("guesses are the sampling layer's, with and without noise, and so is their margin") {
-  for (const std::string& name : samplers()) {
+  for (const std::string& name : warpers()) {
     CAPTURE(name);
     const Rig rig(name, 1);
     Random random(3);
@@ -281,7 +281,7 @@ TEST_CASE("guesses are the sampling layer's, with and without noise, and so is t
 
 TEST_CASE(
     "a row of NaN, of nothing possible, or with the greatest of all logits is known as such") {
-  for (const std::string& name : samplers()) {
+  for (const std::string& name : warpers()) {
     CAPTURE(name);
     const Rig rig(name, 1);
     for (const float temperature : {0.0f, 1.0f}) {

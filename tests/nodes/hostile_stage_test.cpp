@@ -26,9 +26,9 @@ using nodes::FrameKind;
 
 namespace {
 
-constexpr int answers_max = 100;
+constexpr int stage_answers_max = 100;
 
-std::unique_ptr<nodes::Node> open_node() {
+std::unique_ptr<nodes::Node> open_stage_node() {
   nodes::NodeOptions options;
   options.models = {};
   auto node = nodes::Node::open(options);
@@ -41,7 +41,7 @@ std::string address(std::uint16_t port) {
   return "node://127.0.0.1:" + std::to_string(port);
 }
 
-EngineOptions with(const LyingNode& node) {
+EngineOptions in_stages_with(const LyingNode& node) {
   EngineOptions options;
   options.threads = 1;
   options.devices = {"cpu", address(node.port())};
@@ -128,9 +128,9 @@ std::vector<NamedLie> lies_of_opening() {
 /// Of all lies each ends its connection, and what was asked for meanwhile goes on with the next.
 /// again: the stage is asked for anew.
 void check_cut_off(const std::vector<NamedLie>& all, bool again) {
-  const auto honest = open_node();
+  const auto honest = open_stage_node();
   LyingNode node(honest->port());
-  Engine engine = open_engine(with(node));
+  Engine engine = open_engine(in_stages_with(node));
   const Request request = any_request();
   const auto expected = without_draft(request);
   REQUIRE(ask(engine, request).tokens == expected);
@@ -143,7 +143,7 @@ void check_cut_off(const std::vector<NamedLie>& all, bool again) {
       node.cut();
       REQUIRE(node.await_cut_off());
     }
-    for (int answers = 0; answers < answers_max && !node.cut_off(); ++answers) {
+    for (int answers = 0; answers < stage_answers_max && !node.cut_off(); ++answers) {
       const Answer answer = ask(engine, request);
       REQUIRE_FALSE(answer.end().error);
       REQUIRE(answer.tokens == expected);
@@ -172,9 +172,9 @@ TEST_CASE("a stage's node that lies when it comes back is cut off, and asked aga
 }
 
 TEST_CASE("a stage's node whose rows are no numbers fails requests, and the engine goes on") {
-  const auto honest = open_node();
+  const auto honest = open_stage_node();
   LyingNode node(honest->port());
-  Engine engine = open_engine(with(node));
+  Engine engine = open_engine(in_stages_with(node));
   const auto expected = without_draft(any_request());
   for (const float value :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
@@ -191,9 +191,9 @@ TEST_CASE("a stage's node whose rows are no numbers fails requests, and the engi
 }
 
 TEST_CASE("a stage's node that lies for ever: requests end with an error that names it") {
-  const auto honest = open_node();
+  const auto honest = open_stage_node();
   LyingNode node(honest->port());
-  Engine engine = open_engine(with(node));
+  Engine engine = open_engine(in_stages_with(node));
   const auto expected = without_draft(any_request());
   for (const NamedLie& each : {lies_of_passes().front(), lies_of_opening().front()}) {
     CAPTURE(std::string(each.name));
@@ -214,10 +214,10 @@ TEST_CASE("a stage's node that lies for ever: requests end with an error that na
 }
 
 TEST_CASE("a stage's node that lies is left for the reserve") {
-  const auto honest = open_node();
-  const auto reserve = open_node();
+  const auto honest = open_stage_node();
+  const auto reserve = open_stage_node();
   LyingNode node(honest->port());
-  EngineOptions options = with(node);
+  EngineOptions options = in_stages_with(node);
   options.reserve_device = address(reserve->port());
   Engine engine = open_engine(options);
   const auto expected = without_draft(any_request());
@@ -248,13 +248,13 @@ TEST_CASE("what a stage's node says of itself when an engine opens is refused, o
        false},
       {{"no context", of_opened([](auto& said) { said.info.max_model_len = -1; })}, true},
   };
-  const auto honest = open_node();
+  const auto honest = open_stage_node();
   const auto expected = without_draft(any_request());
   for (const auto& [lie, opens] : all) {
     CAPTURE(std::string(lie.name));
     LyingNode node(honest->port());
     node.begin_for_ever(lie.lie);
-    const EngineOptions options = with(node);
+    const EngineOptions options = in_stages_with(node);
     auto engine = Engine::open(options);
     CHECK(node.lied());
     CHECK(bool(engine) == opens);

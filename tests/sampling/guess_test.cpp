@@ -1,18 +1,17 @@
 #include "sampling/guess.hpp"
+#include "tests/sampling/infinity.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <doctest/doctest.h>
-#include <limits>
 #include <random>
 #include <vector>
 
 using namespace paceline;
 using namespace paceline::sampling;
+using paceline::testing::infinity;
 
 namespace {
-
-constexpr float infinity = std::numeric_limits<float>::infinity();
 
 std::vector<float> random_logits(std::uint64_t seed, std::size_t count) {
   std::mt19937_64 random(seed);

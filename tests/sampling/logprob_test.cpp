@@ -1,17 +1,16 @@
 #include "sampling/warp.hpp"
+#include "tests/sampling/infinity.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <doctest/doctest.h>
-#include <limits>
 #include <numeric>
 #include <random>
 #include <vector>
 
 using namespace paceline;
 using namespace paceline::sampling;
-
-constexpr float infinity = std::numeric_limits<float>::infinity();
+using paceline::testing::infinity;
 
 TEST_CASE("Log-probabilities of a row are those of its softmax, padding left out") {
   std::mt19937 random(4);

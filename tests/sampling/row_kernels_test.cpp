@@ -1,21 +1,20 @@
 #include "sampling/row_kernels.hpp"
 #include "sampling/rules_core.hpp"
 #include "tests/sampling/every_target.hpp"
+#include "tests/sampling/infinity.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <doctest/doctest.h>
-#include <limits>
 #include <random>
 #include <utility>
 #include <vector>
 
 using namespace paceline::sampling;
+using paceline::testing::infinity;
 using paceline::testing::on_every_target;
 
 namespace {
-
-constexpr float infinity = std::numeric_limits<float>::infinity();
 
 /// Lengths around every vector's width, and one with many blocks.
 constexpr std::size_t lengths[] = {1, 2, 3, 4, 7, 8, 15, 16, 17, 31, 33, 64, 65, 130, 1000, 5001};

@@ -1,6 +1,7 @@
 #include "sampling/rules.hpp"
 #include "sampling/warp.hpp"
 #include "tests/sampling/every_target.hpp"
+#include "tests/sampling/infinity.hpp"
 #include "tests/sampling/reference_warp.hpp"
 #include "tests/sampling/toy_constraint.hpp"
 
@@ -13,12 +14,11 @@
 
 using namespace paceline;
 using namespace paceline::sampling;
+using paceline::testing::infinity;
 using paceline::testing::on_every_target;
 using paceline::testing::reference_warp;
 
 namespace {
-
-constexpr float infinity = std::numeric_limits<float>::infinity();
 
 struct Warped {
   bool valid = false;

@@ -36,10 +36,6 @@ Error refusal(const char* device) {
   return opened.error();
 }
 
-bool says(const Error& error, const char* what) {
-  return error.text().find(what) != std::string::npos;
-}
-
 std::size_t page(std::size_t bytes) {
   return (bytes + 255) / 256 * 256;
 }

@@ -133,15 +133,15 @@ void multiply(float* d, const float* a, const float* b) {
 }
 
 /// A GPU of this test's own, with a stream and some memory.
-struct Gpu {
-  Gpu() {
+struct RawGpu {
+  RawGpu() {
     cuda_emulation::reset({});
     REQUIRE(cudaStreamCreate(&stream) == cudaSuccess);
     void* p = nullptr;
     REQUIRE(cudaMalloc(&p, 4096) == cudaSuccess);
     memory = static_cast<float*>(p);
   }
-  ~Gpu() {
+  ~RawGpu() {
     (void)cudaStreamDestroy(stream);
     cuda_emulation::reset({});
     (void)cudaFree(memory);
@@ -161,7 +161,7 @@ struct Gpu {
 } // namespace
 
 TEST_CASE("a missing barrier shows as a result that depends on the order of threads") {
-  Gpu gpu;
+  RawGpu gpu;
   std::set<std::vector<bool>> seen;
   for (int i = 0; i < 10; ++i) {
     REQUIRE(gpu.run(64, neighbours, gpu.memory, true) == cudaSuccess);
@@ -178,7 +178,7 @@ TEST_CASE("a missing barrier shows as a result that depends on the order of thre
 }
 
 TEST_CASE("an asynchronous copy arrives when it is waited for, and not before") {
-  Gpu gpu;
+  RawGpu gpu;
   float* in = gpu.memory + 512;
   for (int i = 0; i < 64; ++i)
     in[i] = float(i);
@@ -192,7 +192,7 @@ TEST_CASE("an asynchronous copy arrives when it is waited for, and not before") 
 
 TEST_CASE("what the hardware leaves undefined loses the device, which says why") {
   const auto says = [](int threads, auto kernel, const char* what) {
-    Gpu gpu;
+    RawGpu gpu;
     CHECK(gpu.run(threads, kernel, gpu.memory) == cudaErrorLaunchFailure);
     CHECK(cudaGetLastError() == cudaErrorLaunchFailure); // Sticky.
     CHECK(cudaGetLastError() == cudaErrorLaunchFailure);
@@ -208,7 +208,7 @@ TEST_CASE("what the hardware leaves undefined loses the device, which says why")
 }
 
 TEST_CASE("launches that no GPU takes are refused") {
-  Gpu gpu;
+  RawGpu gpu;
   const auto launch = [&](dim3 grid, int threads, std::size_t shared) {
     cudaLaunchConfig_t config{};
     config.gridDim = grid;
@@ -225,7 +225,7 @@ TEST_CASE("launches that no GPU takes are refused") {
 
 TEST_CASE("a kernel that may begin early waits for the one ahead, before any barrier") {
   for (void (*const kernel)(float*) : {never_wait, wait_behind_a_barrier}) {
-    Gpu gpu;
+    RawGpu gpu;
     CHECK(gpu.run(32, kernel, gpu.memory) == cudaErrorLaunchFailure);
     CHECK(cuda_emulation::violation().find("kernel ahead") != std::string::npos);
   }
@@ -233,7 +233,7 @@ TEST_CASE("a kernel that may begin early waits for the one ahead, before any bar
 
 TEST_CASE("a copy that begins early shows if it reads what the kernel ahead writes") {
   for (const bool written : {true, false}) {
-    Gpu gpu;
+    RawGpu gpu;
     std::promise<void> both_enqueued;
     auto enqueued = both_enqueued.get_future();
     REQUIRE(cudaLaunchHostFunc(
@@ -250,7 +250,7 @@ TEST_CASE("a copy that begins early shows if it reads what the kernel ahead writ
 }
 
 TEST_CASE("what is captured runs when its graph is launched, as often as that is") {
-  Gpu gpu;
+  RawGpu gpu;
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t exec = nullptr;
   gpu.memory[0] = 0;
@@ -276,7 +276,7 @@ TEST_CASE("what is captured runs when its graph is launched, as often as that is
 
 TEST_CASE("who waits or allocates while it captures a stream spoils the capture") {
   for (const bool waits : {true, false}) {
-    Gpu gpu;
+    RawGpu gpu;
     REQUIRE(cudaStreamBeginCapture(gpu.stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
     void* p = nullptr;
     CHECK((waits ? cudaStreamSynchronize(gpu.stream) : cudaMalloc(&p, 64)) ==
@@ -288,7 +288,7 @@ TEST_CASE("who waits or allocates while it captures a stream spoils the capture"
 }
 
 TEST_CASE("the matrix instruction multiplies matrices") {
-  Gpu gpu;
+  RawGpu gpu;
   std::vector<float> a(16 * 16);
   std::vector<float> b(16 * 8);
   for (std::size_t i = 0; i < a.size(); ++i)

@@ -15,11 +15,11 @@ using cuda_emulation::CublasAlgorithm;
 namespace {
 
 /// A machine whose cuBLASLt offers these.
-struct Machine {
-  explicit Machine(std::vector<CublasAlgorithm> offered = {CublasAlgorithm::steady}) {
+struct ChoiceMachine {
+  explicit ChoiceMachine(std::vector<CublasAlgorithm> offered = {CublasAlgorithm::steady}) {
     cuda_emulation::reset({.cublas = std::move(offered)});
   }
-  ~Machine() { cuda_emulation::reset({}); }
+  ~ChoiceMachine() { cuda_emulation::reset({}); }
 };
 
 /// Another library, for a scope.
@@ -28,13 +28,13 @@ struct Library {
   ~Library() { setenv("PACELINE_CUBLASLT", PACELINE_CUBLAS_EMULATED, 1); }
 };
 
-constexpr int rows = 3 * fast_chunk;
+constexpr int choice_rows = 3 * fast_chunk;
 
 Result<void> prepare(const Rig& rig, DType dtype = DType::bf16) {
   Random random(23);
   const HostWeight host(dtype, 80, 64, random);
   const auto weight = rig.device->pack({&host.matrix, 1}).value();
-  return rig.device->prepare_fast_products({&weight, 1}, rows);
+  return rig.device->prepare_fast_products({&weight, 1}, choice_rows);
 }
 
 Error refusal(const Result<void>& result) {
@@ -44,26 +44,22 @@ Error refusal(const Result<void>& result) {
   return result.error();
 }
 
-bool says(const Error& error, const char* what) {
-  return error.text().find(what) != std::string::npos;
-}
-
 } // namespace
 
 TEST_CASE("an algorithm whose rows depend on how many they are, or where, is passed over") {
   using enum CublasAlgorithm;
-  const Machine machine({wants_many, varies_with_rows, splits, varies_with_place, steady});
+  const ChoiceMachine machine({wants_many, varies_with_rows, splits, varies_with_place, steady});
   Rig rig("cuda:0", 1);
   Random random(24);
   const HostWeight host(DType::bf16, 80, 64, random);
   const auto weight = rig.device->pack({&host.matrix, 1}).value();
-  REQUIRE(rig.device->prepare_fast_products({&weight, 1}, rows));
+  REQUIRE(rig.device->prepare_fast_products({&weight, 1}, choice_rows));
   rig.lane = rig.device->open_lane("target").value();
-  Matrix in(rows, 64, random);
+  Matrix in(choice_rows, 64, random);
   Matrix last = in.slice(2 * fast_chunk, fast_chunk);
-  Matrix whole(rows, 80);
+  Matrix whole(choice_rows, 80);
   Matrix part(fast_chunk, 80);
-  Matrix ours(rows, 80);
+  Matrix ours(choice_rows, 80);
   rig.run([&](Operations& ops) {
     ops.linear_fast(whole.tensor(), in.tensor(), *weight, false);
     ops.linear_fast(part.tensor(), last.tensor(), *weight, false);
@@ -76,7 +72,7 @@ TEST_CASE("an algorithm whose rows depend on how many they are, or where, is pas
 TEST_CASE(
     "where what is offered for many rows does not take few, what is offered for few is tried") {
   using enum CublasAlgorithm;
-  const Machine machine({wants_many, offered_for_few});
+  const ChoiceMachine machine({wants_many, offered_for_few});
   CHECK(prepare(Rig("cuda:0", 1)));
 }
 
@@ -85,7 +81,7 @@ TEST_CASE("where no algorithm repeats the fast path is refused, with the product
   for (const auto& offered :
        {std::vector{varies_with_rows}, std::vector{varies_with_place}, std::vector{splits},
         std::vector{wants_many}, std::vector<CublasAlgorithm>()}) {
-    const Machine machine(offered);
+    const ChoiceMachine machine(offered);
     const Rig rig("cuda:0", 1);
     const Error error = refusal(prepare(rig));
     CHECK(says(error, "cuda:0"));
@@ -94,7 +90,7 @@ TEST_CASE("where no algorithm repeats the fast path is refused, with the product
 }
 
 TEST_CASE("a cuBLASLt that is missing, or is something else, is said in one line") {
-  const Machine machine;
+  const ChoiceMachine machine;
   const Rig rig("cuda:0", 1);
   {
     const Library missing("/nowhere/libcublasLt.so.13");
@@ -116,14 +112,14 @@ TEST_CASE("a cuBLASLt that is missing, or is something else, is said in one line
 }
 
 TEST_CASE("weights that are not multiplied as bf16 have no fast products") {
-  const Machine machine;
+  const ChoiceMachine machine;
   const Rig rig("cuda:0", 1);
   CHECK(says(refusal(prepare(rig, DType::f32)), "not f32"));
   CHECK(says(refusal(prepare(rig, DType::f16)), "not f16"));
 }
 
 TEST_CASE("a lane that was opened before products were prepared refuses them, and goes on") {
-  const Machine machine;
+  const ChoiceMachine machine;
   const Rig rig("cuda:0", 1);
   Random random(25);
   const HostWeight host(DType::bf16, 80, 64, random);
@@ -141,7 +137,7 @@ TEST_CASE("a lane that was opened before products were prepared refuses them, an
 }
 
 TEST_CASE("products are timed beside cuBLASLt's, each shape once at each number of rows") {
-  const Machine machine;
+  const ChoiceMachine machine;
   const Rig rig("cuda:0", 1);
   Random random(26);
   std::vector<std::shared_ptr<const Weight>> weights;

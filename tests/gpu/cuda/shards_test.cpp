@@ -21,16 +21,16 @@ using models::Devices;
 using models::Stages;
 
 /// Emulated GPUs, reset behind the test.
-struct Machine {
-  explicit Machine(int devices, bool linked = true) {
+struct ShardedMachine {
+  explicit ShardedMachine(int devices, bool linked = true) {
     cuda_emulation::reset({.devices = devices, .peers = linked});
   }
-  ~Machine() {
+  ~ShardedMachine() {
     CHECK(cuda_emulation::violation().empty());
     cuda_emulation::reset({});
   }
-  Machine(const Machine&) = delete;
-  Machine& operator=(const Machine&) = delete;
+  ShardedMachine(const ShardedMachine&) = delete;
+  ShardedMachine& operator=(const ShardedMachine&) = delete;
 };
 
 std::shared_ptr<gpu::Device> gpus(int first, int count) {
@@ -69,7 +69,7 @@ TEST_CASE("two and four shards on GPUs say what the CPU's say, but for rounding"
         CAPTURE(shards);
         models::LoadOptions options;
         options.dtype = c.format;
-        const Machine machine(shards);
+        const ShardedMachine machine(shards);
         const Rows expected =
             test::in_pieces(test::load_stages(*source, {test::group(shards)}, options), prompt);
         const Stages model = test::load_stages(*source, {gpus(0, shards)}, options);
@@ -89,7 +89,7 @@ TEST_CASE("shards on GPUs have the same bits by NCCL and by copies, linked and n
   auto prompt = test::ids_of(entry.at("prompt"));
   prompt.resize(12);
   const auto rows = [&](bool nccl, bool linked, bool stages) {
-    const Machine machine(4, linked);
+    const ShardedMachine machine(4, linked);
     const NamedNccl named(nccl);
     Devices devices{gpus(0, 2)};
     if (stages)
@@ -104,7 +104,7 @@ TEST_CASE("shards on GPUs have the same bits by NCCL and by copies, linked and n
 }
 
 TEST_CASE("over shards on GPUs the same tokens come in every mode") {
-  const Machine machine(4);
+  const ShardedMachine machine(4);
   const auto expected = plain(in_shards());
   std::uint64_t accepted = 0;
   for (const bool nccl : {false, true})
@@ -133,7 +133,7 @@ TEST_CASE("over shards on GPUs the same tokens come in every mode") {
 TEST_CASE("when a GPU of a target in shards is lost requests end with a clear error") {
   for (const bool nccl : {false, true}) {
     CAPTURE(nccl);
-    const Machine machine(2);
+    const ShardedMachine machine(2);
     const NamedNccl named(nccl);
     EngineOptions options = in_shards();
     options.faults.restart_pause = options.faults.restart_pause_max = std::chrono::milliseconds(1);
@@ -155,7 +155,7 @@ TEST_CASE("when a GPU of a target in shards is lost requests end with a clear er
 }
 
 TEST_CASE("shards on GPUs read prompts by the fast path, each with products of its own") {
-  const Machine machine(2);
+  const ShardedMachine machine(2);
   EngineOptions options = in_shards();
   options.prefill = Prefill::fast;
   options.prefill_chunk = 128;
