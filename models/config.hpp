@@ -70,7 +70,7 @@ struct ModelConfig {
   bool ffn_bias = false;
   bool norms_plus_one = false; ///< A norm's weight is stored as its difference to one.
   QkNorm qk_norm = QkNorm::none;
-  gpu::Activation activation = gpu::Activation::silu;
+  gpu::Gating gating;
   float embedding_scale = 1;
   float attention_scale = 1;
   float attention_soft_cap = 0; ///< Cap of attention scores; 0: none, as for logits.

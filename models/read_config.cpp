@@ -68,7 +68,7 @@ void refuse_other_options(text::JsonFields& fields, const ModelConfig& c) {
 void read_activation(text::JsonFields& fields, const Family& family, ModelConfig& c) {
   const std::string name = fields.string(family.activation_key, family.activation);
   if (name == "gelu_pytorch_tanh" || name == "gelu_new")
-    c.activation = gpu::Activation::gelu_tanh;
+    c.gating.activation = gpu::Activation::gelu_tanh;
   else if (name != "silu" && name != "swish")
     fields.wrong(ErrorCode::unsupported,
                  fmt::format("{} {} is not known", family.activation_key, text::shown(name)),
