@@ -48,6 +48,8 @@ constexpr const char* changing_options[] = {
     "routed_scaling_factor",
     "shared_expert_intermediate_size",
     "sliding_window",
+    "swiglu_alpha",
+    "swiglu_limit",
     "use_bidirectional_attention",
     "use_qk_norm",
 };
@@ -129,7 +131,7 @@ Result<ModelConfig> read_config(const std::string& where, const json::object& ob
   if (!family)
     return tl::unexpected(*fields.error());
   ModelConfig c;
-  c.quantization = read_quantization(fields);
+  c.quantization = read_quantization(fields, family->tensors.order == ExpertOrder::in_turn);
   c.architecture = family->architecture;
   c.qk_norm = family->qk_norm;
   c.norms_plus_one = family->norms_plus_one;

@@ -284,8 +284,10 @@ void TransformerShard::Pass::narrow(gpu::Operations& operations) {
 
 void TransformerShard::Pass::attend(gpu::Operations& operations, int i) {
   const ModelConfig& c = config();
-  operations.attention(at_.attended, at_.qkv, c.heads,
-                       {c.attention_scale, c.attention_soft_cap, layer(i).window}, *map_, cache(i));
+  operations.attention(
+      at_.attended, at_.qkv, c.heads,
+      {c.attention_scale, c.attention_soft_cap, layer(i).window, floats(block(i).sinks)}, *map_,
+      cache(i));
   output(operations, block(i).attention_post_norm, [&](gpu::Tensor out, bool add) {
     multiply(operations, out, at_.attended, *block(i).attention_out, at_.fast, add);
   });
@@ -317,7 +319,7 @@ void TransformerShard::Pass::feed_experts(gpu::Operations& operations, const Tra
   const gpu::Tensor activated = space.activated.slice(0, routing.picks());
   const gpu::Tensor given = space.out.slice(0, routing.picks());
   operations.linear(scores, in, *b.router);
-  operations.route(routing, scores.columns(0, mixture.experts), floats(b.router_bias),
+  operations.route(routing, scores.columns(0, mixture.experts), floats(b.choice_bias),
                    mixture.router);
   operations.expert_linear(gate_up, in, gpu::RoutedRows::by_row, *b.gate_up, routing);
   operations.gate(activated, gate_up, config().gating);
