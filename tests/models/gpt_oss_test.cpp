@@ -172,6 +172,17 @@ TEST_CASE("a gpt-oss of blocks computes what its numbers compute, and is as smal
   CHECK((*model)->info().weights == "bf16+mxfp4");
   CHECK((*model)->info().parameters == plain->info().parameters);
   CHECK((*model)->info().weight_bytes < plain->info().weight_bytes * 2 / 3);
+  const auto source = twins.write();
+  int stacks = 0;
+  for (const auto& stored : source->tensors(source->config().value()).value()->tensors()) {
+    const bool both = stored.name.ends_with("gate_up_proj_blocks");
+    if (!both && !stored.name.ends_with("down_proj_blocks"))
+      continue;
+    ++stacks;
+    CHECK(stored.format == "mxfp4");
+    CHECK(stored.elements == std::uint64_t(oss::experts * oss::ffn * oss::hidden) * (both ? 2 : 1));
+  }
+  CHECK(stacks == 6);
 }
 
 TEST_CASE("gpt-oss's blocks stay in shards and beside weights that are quantized here") {
