@@ -85,17 +85,37 @@ struct AttentionOptions {
   float scale = 1;    ///< Factor of the scores.
   float soft_cap = 0; ///< Scores become soft_cap * tanh(score / soft_cap) (Gemma 2); 0: unchanged.
   int window = 0;     ///< A row sees this many positions, its own the last; 0: all up to its own.
+  /// [heads], f32, in device memory: a score of each head beside those of the positions, which has
+  /// its part of the softmax, and no value (an attention sink, as in OpenAI's gpt-oss, 2025); null:
+  /// there is none.
+  const float* sinks = nullptr;
 
   /// Returns the first position that the row at `position` sees.
   PACELINE_HOST_DEVICE int first_seen(int position) const {
     return window > 0 && position >= window ? position - window + 1 : 0;
   }
+  /// Returns the options of the heads from `head` on.
+  AttentionOptions from_head(int head) const {
+    AttentionOptions own = *this;
+    own.sinks = sinks ? sinks + head : nullptr;
+    return own;
+  }
   bool operator==(const AttentionOptions&) const = default;
 };
 
-/// The activation of a gated feed-forward layer: x sigmoid(x), or GELU in its tanh form (Hendrycks
-/// and Gimpel 2016).
-enum class Activation { silu, gelu_tanh };
+/// The activation of a gated feed-forward layer: x sigmoid(x), GELU in its tanh form (Hendrycks and
+/// Gimpel 2016), or x sigmoid(alpha x) with bounds (OpenAI's gpt-oss, 2025).
+enum class Activation { silu, gelu_tanh, clamped_silu };
+
+/// How a gated feed-forward layer makes one number of a gate x and a value u: activation(x) u. With
+/// clamped_silu it is min(x, limit) sigmoid(alpha min(x, limit)) (max(-limit, min(u, limit)) + 1).
+struct Gating {
+  Activation activation = Activation::silu;
+  float alpha = 1; ///< This one and `limit`, above 0, are for clamped_silu.
+  float limit = 1;
+
+  bool operator==(const Gating&) const = default;
+};
 
 /// One layer's slice of a paged cache.
 struct KvLayer {
@@ -247,8 +267,8 @@ public:
   /// out: [rows, heads * head_dim]; queries are the first columns of qkv.
   virtual void attention(Tensor out, Tensor qkv, int heads, const AttentionOptions& options,
                          const RowMap& rows, const KvLayer& cache) = 0;
-  /// Sets out[r, i] = activation(in[r, i]) * in[r, n + i]; in: [rows, 2 n], out: [rows, n].
-  virtual void gate(Tensor out, Tensor in, Activation activation) = 0;
+  /// Gates in[r, n + i] by in[r, i] (Gating); in: [rows, 2 n], out: [rows, n].
+  virtual void gate(Tensor out, Tensor in, const Gating& gating) = 0;
   /// Sets x = cap * tanh(x / cap), cap > 0.
   virtual void soft_cap(Tensor x, float cap) = 0;
   /// Sets out[i] = in[rows[i]].

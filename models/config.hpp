@@ -38,7 +38,8 @@ struct MixtureConfig {
   int top_k = 0;
   int ffn = 0; ///< Width of each expert.
   gpu::RouterOptions router;
-  bool router_bias = false; ///< Experts are chosen by score and bias.
+  bool choice_bias = false; ///< Experts are chosen by score and bias.
+  bool biases = false;      ///< The router and all layers of the experts add biases.
   int shared_ffn = 0;       ///< Width of the shared expert; 0: there is none.
   bool shared_gate = false; ///< Its output is multiplied by the sigmoid of a score of its own.
   std::vector<bool> layers; ///< [layers]: whether a layer has a mixture; the others are dense.
@@ -70,10 +71,11 @@ struct ModelConfig {
   bool ffn_bias = false;
   bool norms_plus_one = false; ///< A norm's weight is stored as its difference to one.
   QkNorm qk_norm = QkNorm::none;
-  gpu::Activation activation = gpu::Activation::silu;
+  gpu::Gating gating;
   float embedding_scale = 1;
   float attention_scale = 1;
   float attention_soft_cap = 0; ///< Cap of attention scores; 0: none, as for logits.
+  bool sinks = false;           ///< Each head has an attention sink (gpu::AttentionOptions::sinks).
   float logit_soft_cap = 0;
   std::vector<RopeConfig> ropes;
   std::vector<LayerConfig> attention; ///< [layers]

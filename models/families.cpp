@@ -155,7 +155,7 @@ void read_sigmoid_mixture(text::JsonFields& fields, ModelConfig& c, int shared, 
   const auto most = 8 * limits::hidden_max / ffn; // as wide as a dense layer may be
   const auto count = fields.integer("n_shared_experts", 0, most, std::min(shared, most));
   c.mixture->shared_ffn = int(count) * ffn;
-  c.mixture->router_bias = true;
+  c.mixture->choice_bias = true;
   gpu::RouterOptions& router = c.mixture->router;
   router.scores = gpu::RouterScores::sigmoid;
   router.normalised = fields.boolean("norm_topk_prob", normalised);
@@ -181,6 +181,20 @@ void read_dots1(text::JsonFields& fields, ModelConfig& c) {
 void read_olmoe(text::JsonFields& fields, ModelConfig& c) {
   read_mixture(fields, c, "num_experts", c.ffn, [](int) { return true; });
   c.mixture->router.normalised = fields.boolean("norm_topk_prob", false);
+}
+
+/// Reads the options of gpt-oss. Every other layer has a window, from the first on. The file may
+/// name another activation, which the reference does not use.
+void read_gpt_oss(text::JsonFields& fields, ModelConfig& c) {
+  const int window = window_of(fields, 128);
+  set_windows(fields, c, window, [](int layer) { return layer % 2 == 0; });
+  c.qkv_bias = c.attention_out_bias = fields.boolean("attention_bias", true);
+  c.sinks = true;
+  c.gating = {gpu::Activation::clamped_silu, float(fields.number("swiglu_alpha", 1e-3, 1e3, 1.702)),
+              float(fields.number("swiglu_limit", 1e-3, 1e6, 7))};
+  read_mixture(fields, c, "num_local_experts", c.ffn, [](int) { return true; });
+  c.mixture->router.normalised = true;
+  c.mixture->biases = true;
 }
 
 void read_phi3(text::JsonFields& fields, ModelConfig& c) {
@@ -332,6 +346,14 @@ const Family families[] = {
      .qk_norm = QkNorm::full_width,
      .norm_epsilon = 1e-5,
      .read = read_olmoe},
+    {.architecture = "GptOssForCausalLM",
+     .model_type = "gpt_oss",
+     .models = "gpt-oss",
+     .tensors = {.router = "mlp.router", .order = ExpertOrder::in_turn},
+     .norm_epsilon = 1e-5,
+     .rope = {.theta = 150'000, .yarn_factor = 32, .yarn_trained = 4096},
+     .head_dim = 64,
+     .read = read_gpt_oss},
 };
 
 /// Lists all architectures: "LlamaForCausalLM, ..."

@@ -9,6 +9,10 @@
 
 namespace paceline::models {
 
+/// How outputs of gate and up lie in a tensor of all experts, where a folder has one
+/// (checkpoint/expert_stacks.hpp).
+enum class ExpertOrder { below, in_turn };
+
 /// Names of a block's tensors, below "model.layers.N."; an empty name: there is none.
 struct BlockTensors {
   const char* attention_norm = "input_layernorm";
@@ -20,9 +24,10 @@ struct BlockTensors {
   const char* expert_gate = "gate_proj";
   const char* expert_up = "up_proj";
   const char* expert_down = "down_proj";
-  const char* router_bias = "mlp.gate.e_score_correction_bias"; ///< The whole name.
+  const char* choice_bias = "mlp.gate.e_score_correction_bias"; ///< The whole name.
   const char* shared_expert = "mlp.shared_experts.";            ///< Before the names of its parts.
   const char* shared_gate = "mlp.shared_expert_gate";
+  ExpertOrder order = ExpertOrder::below;
   bool fused = false; ///< It has qkv_proj and gate_up_proj, in place of three and two tensors.
 };
 

@@ -148,6 +148,8 @@ private:
       b.query_norm = norm({TensorRole::query_norm, i}, full ? queries : c.head_dim);
       b.key_norm = norm({TensorRole::key_norm, i}, full ? c.kv_heads * c.head_dim : c.head_dim);
     }
+    if (c.sinks)
+      b.sinks = sinks(i);
     b.attention_post_norm = hidden_norm(TensorRole::attention_post_norm);
     b.ffn_norm = hidden_norm(TensorRole::ffn_norm);
     b.ffn_post_norm = hidden_norm(TensorRole::ffn_post_norm);
@@ -158,14 +160,23 @@ private:
   }
 
   void set_router(TransformerBlock& b, int i, const MixtureConfig& mixture) {
-    std::vector<LayerPart> parts{{{TensorRole::router, i}, mixture.experts}};
+    std::vector<LayerPart> parts{{{TensorRole::router, i}, mixture.experts, mixture.biases}};
     if (mixture.shared_gate)
       parts.push_back({{TensorRole::shared_gate, i}, 1});
     b.router = packer_.pack(parts, config_.hidden);
-    if (!mixture.router_bias)
+    if (!mixture.choice_bias)
       return;
-    if (const auto bias = packer_.keep(tensors_.bias({TensorRole::router, i}, mixture.experts)))
-      b.router_bias = packer_.upload(*bias);
+    if (const auto bias =
+            packer_.keep(tensors_.vector({TensorRole::choice_bias, i}, mixture.experts)))
+      b.choice_bias = packer_.upload(*bias);
+  }
+
+  /// Loads the sinks of the shard's own heads.
+  std::shared_ptr<gpu::Buffer> sinks(int i) {
+    const auto all = packer_.keep(tensors_.vector({TensorRole::sinks, i}, config_.heads));
+    const Range own = shard_.heads(config_);
+    return all ? packer_.upload({all->begin() + own.first, all->begin() + own.first + own.count})
+               : nullptr;
   }
 
   void set_layers(TransformerBlock& b, int i) {
@@ -186,12 +197,13 @@ private:
   /// Packs the layers of all experts as two, in which each expert's outputs are together.
   void set_experts(TransformerBlock& b, int i, const MixtureConfig& mixture) {
     const Range own = shard_.part(mixture.ffn);
+    const bool adds_bias = shard_.number == 0; // as in set_layers
     std::vector<LayerPart> gate_up;
     std::vector<LayerPart> down;
     for (int e = 0; e < mixture.experts; ++e) {
       for (const TensorRole role : {TensorRole::gate, TensorRole::up})
-        gate_up.push_back({{role, i, e}, mixture.ffn, false, {own}});
-      down.push_back({{TensorRole::down, i, e}, config_.hidden});
+        gate_up.push_back({{role, i, e}, mixture.ffn, mixture.biases, {own}});
+      down.push_back({{TensorRole::down, i, e}, config_.hidden, mixture.biases && adds_bias});
     }
     b.gate_up = layer(gate_up, config_.hidden);
     b.down = columns(down, mixture.ffn, own);

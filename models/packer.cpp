@@ -207,7 +207,7 @@ bool Packer::alike(TensorKey first, const std::vector<gpu::HostMatrix>& parts, T
 std::shared_ptr<gpu::Buffer> Packer::norm(TensorKey key, int size, float plus) {
   if (!tensors_.has(key.role))
     return nullptr;
-  auto values = keep(tensors_.norm(key, size));
+  auto values = keep(tensors_.vector(key, size));
   for (std::size_t i = 0; values && i < values->size(); ++i)
     (*values)[i] += plus;
   return values ? upload(*values) : nullptr;

@@ -61,8 +61,8 @@ bool says(const json::object& object, std::string_view key) {
 /// method.
 class Reader {
 public:
-  Reader(text::JsonFields& config, const char* key, const json::object& object)
-      : config_(config), key_(key), object_(object), method_(method_of(object)) {}
+  Reader(text::JsonFields& config, const char* key, const json::object& object, bool stacks)
+      : config_(config), key_(key), object_(object), stacks_(stacks), method_(method_of(object)) {}
 
   StoredQuantization read() {
     const std::string name = text_of(object_, "quant_method");
@@ -73,7 +73,7 @@ public:
       read_compressed_tensors();
     else if (name == "fp8")
       read_fp8();
-    else
+    else if (name != "mxfp4" || !stacks_) // Of stacks the tensors tell all.
       refuse("");
     return std::move(out_);
   }
@@ -224,6 +224,7 @@ private:
   text::JsonFields& config_;
   const char* key_;
   const json::object& object_;
+  bool stacks_;
   std::string method_;
   StoredQuantization out_;
 };
@@ -269,7 +270,7 @@ std::optional<WeightFormat> StoredQuantization::format_of(const std::string& nam
   return format;
 }
 
-StoredQuantization read_quantization(text::JsonFields& config) {
+StoredQuantization read_quantization(text::JsonFields& config, bool stacks) {
   StoredQuantization out;
   for (const char* key : {"quantization_config", "compression_config", "quantization"}) {
     const json::value* value = config.find(key);
@@ -278,7 +279,7 @@ StoredQuantization read_quantization(text::JsonFields& config) {
       continue;
     const json::object* object = value->if_object();
     const json::object unnamed;
-    out = Reader(config, key, object ? *object : unnamed).read();
+    out = Reader(config, key, object ? *object : unnamed, stacks).read();
   }
   return out;
 }

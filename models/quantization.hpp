@@ -36,9 +36,10 @@ struct StoredQuantization {
   std::optional<WeightFormat> format_of(const std::string& name) const;
 };
 
-/// Reads the layouts of Quark, compressed-tensors and fp8 from config.json. Refuses other methods
-/// by name, and parts of these layouts that are known but not read.
-StoredQuantization read_quantization(text::JsonFields& config);
+/// Reads the layouts of Quark, compressed-tensors and fp8 from config.json, and gpt-oss's of MXFP4
+/// if the family has `stacks` of it (checkpoint/expert_stacks.hpp). Refuses other methods by name,
+/// and parts of these layouts that are known but not read.
+StoredQuantization read_quantization(text::JsonFields& config, bool stacks);
 
 /// Makes a quantization_config in Quark's layout: blocks in one format, the head in another or in
 /// none. plain: the names in a block of layers that are never quantized.

@@ -48,6 +48,8 @@ constexpr const char* changing_options[] = {
     "routed_scaling_factor",
     "shared_expert_intermediate_size",
     "sliding_window",
+    "swiglu_alpha",
+    "swiglu_limit",
     "use_bidirectional_attention",
     "use_qk_norm",
 };
@@ -68,7 +70,7 @@ void refuse_other_options(text::JsonFields& fields, const ModelConfig& c) {
 void read_activation(text::JsonFields& fields, const Family& family, ModelConfig& c) {
   const std::string name = fields.string(family.activation_key, family.activation);
   if (name == "gelu_pytorch_tanh" || name == "gelu_new")
-    c.activation = gpu::Activation::gelu_tanh;
+    c.gating.activation = gpu::Activation::gelu_tanh;
   else if (name != "silu" && name != "swish")
     fields.wrong(ErrorCode::unsupported,
                  fmt::format("{} {} is not known", family.activation_key, text::shown(name)),
@@ -129,7 +131,7 @@ Result<ModelConfig> read_config(const std::string& where, const json::object& ob
   if (!family)
     return tl::unexpected(*fields.error());
   ModelConfig c;
-  c.quantization = read_quantization(fields);
+  c.quantization = read_quantization(fields, family->tensors.order == ExpertOrder::in_turn);
   c.architecture = family->architecture;
   c.qk_norm = family->qk_norm;
   c.norms_plus_one = family->norms_plus_one;

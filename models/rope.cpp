@@ -184,7 +184,12 @@ RopeConfig read_rope(text::JsonFields& fields, ModelConfig& config, const RopeRu
     else if (value)
       fields.wrong(ErrorCode::corrupt, fmt::format("{} is not an object", key), "");
   }
-  return read_object(fields, "rope_theta", {}, config, theta, rules);
+  const json::object scaled{{"rope_type", "yarn"},
+                            {"factor", rules.yarn_factor},
+                            {"truncate", false},
+                            {"original_max_position_embeddings", rules.yarn_trained}};
+  return read_object(fields, "rope_theta", rules.yarn_factor > 0 ? scaled : json::object(), config,
+                     theta, rules);
 }
 
 RopeConfig read_local_rope(text::JsonFields& fields, ModelConfig& config) {

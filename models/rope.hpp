@@ -12,6 +12,10 @@ struct RopeRules {
   bool partial = false;  ///< A part of a head may be rotated.
   double rotated = 1;    ///< This part of it, if config.json does not give one.
   bool scaled = true;    ///< Scalings are known; not those of Phi 3, whose "yarn" is another one.
+  /// The factor of a "yarn" over `yarn_trained` positions that is not cut to whole pairs, if
+  /// config.json describes no rotation; 0: it is not scaled then.
+  double yarn_factor = 0;
+  int yarn_trained = 0;
   bool by_layer_type = false; ///< "rope_parameters" holds an object for each kind of layer.
 };
 

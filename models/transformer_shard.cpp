@@ -284,8 +284,10 @@ void TransformerShard::Pass::narrow(gpu::Operations& operations) {
 
 void TransformerShard::Pass::attend(gpu::Operations& operations, int i) {
   const ModelConfig& c = config();
-  operations.attention(at_.attended, at_.qkv, c.heads,
-                       {c.attention_scale, c.attention_soft_cap, layer(i).window}, *map_, cache(i));
+  operations.attention(
+      at_.attended, at_.qkv, c.heads,
+      {c.attention_scale, c.attention_soft_cap, layer(i).window, floats(block(i).sinks)}, *map_,
+      cache(i));
   output(operations, block(i).attention_post_norm, [&](gpu::Tensor out, bool add) {
     multiply(operations, out, at_.attended, *block(i).attention_out, at_.fast, add);
   });
@@ -298,7 +300,7 @@ void TransformerShard::Pass::feed_forward(gpu::Operations& operations, int i) {
 
 void TransformerShard::Pass::feed_dense(gpu::Operations& operations, const TransformerBlock& b) {
   multiply(operations, at_.gate_up, input(operations, b.ffn_norm), *b.gate_up, at_.fast);
-  operations.gate(at_.activated, at_.gate_up, config().activation);
+  operations.gate(at_.activated, at_.gate_up, config().gating);
   output(operations, b.ffn_post_norm, [&](gpu::Tensor out, bool add) {
     multiply(operations, out, at_.activated, *b.down, at_.fast, add);
   });
@@ -317,10 +319,10 @@ void TransformerShard::Pass::feed_experts(gpu::Operations& operations, const Tra
   const gpu::Tensor activated = space.activated.slice(0, routing.picks());
   const gpu::Tensor given = space.out.slice(0, routing.picks());
   operations.linear(scores, in, *b.router);
-  operations.route(routing, scores.columns(0, mixture.experts), floats(b.router_bias),
+  operations.route(routing, scores.columns(0, mixture.experts), floats(b.choice_bias),
                    mixture.router);
   operations.expert_linear(gate_up, in, gpu::RoutedRows::by_row, *b.gate_up, routing);
-  operations.gate(activated, gate_up, config().activation);
+  operations.gate(activated, gate_up, config().gating);
   operations.expert_linear(given, activated, gpu::RoutedRows::by_slot, *b.down, routing);
   if (b.shared_down)
     activate_shared(operations, b, in, scores);
@@ -339,7 +341,7 @@ void TransformerShard::Pass::activate_shared(gpu::Operations& operations, const 
   const gpu::Tensor gate_up = own_.mixture.shared_gate_up.slice(0, rows());
   const gpu::Tensor activated = own_.mixture.shared_activated.slice(0, rows());
   multiply(operations, gate_up, in, *b.shared_gate_up, at_.fast);
-  operations.gate(activated, gate_up, config().activation);
+  operations.gate(activated, gate_up, config().gating);
   if (config().mixture->shared_gate)
     operations.scale_rows(activated, scores.columns(config().mixture->experts, 1));
 }

@@ -19,12 +19,13 @@ struct TransformerBlock {
   Norm query_norm;                        ///< [head_dim], or all heads' with QkNorm::full_width
   Norm key_norm;                          ///< [head_dim], or all heads' with QkNorm::full_width
   std::shared_ptr<const gpu::Weight> attention_out; ///< [hidden, heads * head_dim]
+  std::shared_ptr<gpu::Buffer> sinks;               ///< [heads], f32; null: the family has none.
   Norm attention_post_norm;                         ///< [hidden]
   Norm ffn_norm;                                    ///< [hidden]
   /// [experts, hidden], below it the gate of the shared expert, if it has one; null: the block is
   /// dense. In a mixture `gate_up` and `down` hold all experts' one below the other.
   std::shared_ptr<const gpu::Weight> router;
-  std::shared_ptr<gpu::Buffer> router_bias; ///< [experts], f32; null: experts are chosen by score.
+  std::shared_ptr<gpu::Buffer> choice_bias; ///< [experts], f32; null: experts are chosen by score.
   std::shared_ptr<const gpu::Weight> shared_gate_up; ///< Of the shared expert; null: there is none.
   std::shared_ptr<const gpu::Weight> shared_down;
   std::shared_ptr<const gpu::Weight> gate_up; ///< gate, up one below the other

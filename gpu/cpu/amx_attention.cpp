@@ -114,7 +114,7 @@ private:
       stage_row(work_.queries_staged + std::size_t(i / row_block * steps_) * tile_size +
                     std::size_t(i % row_block) * tile_row,
                 q_.row(i / heads_) + i % heads_ * kv_.head_dim, kv_.head_dim);
-      work_.softmax[i] = Softmax();
+      work_.softmax[i] = Softmax::begin(options_.from_head(i % heads_).sinks);
     }
     std::fill_n(work_.sums, queries_ * work_.width, 0.0f);
     if (!keys_in_place_) // Clears what fills up the last step of dimensions.

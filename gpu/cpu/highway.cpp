@@ -39,20 +39,38 @@ EncodeBlocks* best_encode_blocks() {
 
 #else
 
-/// Computes out[i] = gate[i] * sigmoid(argument(gate[i])) * up[i].
+/// Returns x * sigmoid(argument).
+HWY_INLINE V gated(const V& x, const V& argument) {
+  // exp's argument is bounded, since past 88 the quotient vanishes anyway.
+  const V e = hn::Exp(D(), hn::Min(hn::Neg(argument), hn::Set(D(), 88.0f)));
+  return hn::Div(x, hn::Add(e, hn::Set(D(), 1.0f)));
+}
+
+/// Returns x, at most `most`; NaN stays NaN.
+HWY_INLINE V at_most(const V& x, const V& most) {
+  return hn::IfThenElse(hn::Gt(x, most), most, x);
+}
+
+/// Computes out[i] = make(gate[i], up[i]).
 template <class F>
-HWY_INLINE void gate_by(float* out, const float* gate, const float* up, int n, const F& argument) {
+HWY_INLINE void gate_by(float* out, const float* gate, const float* up, int n, const F& make) {
   for (int i = 0; i < n; i += 16) {
     const V16 g = load_n(gate + i, n - i);
     const V16 u = load_n(up + i, n - i);
-    store_n(each([&](int part) INLINED {
-              const V x = g.part[part];
-              // exp's argument is bounded, since past 88 the quotient vanishes anyway.
-              const V e = hn::Exp(D(), hn::Min(hn::Neg(argument(x)), hn::Set(D(), 88.0f)));
-              return hn::Mul(hn::Div(x, hn::Add(e, hn::Set(D(), 1.0f))), u.part[part]);
-            }),
-            out + i, n - i);
+    store_n(each([&](int part) INLINED { return make(g.part[part], u.part[part]); }), out + i,
+            n - i);
   }
+}
+
+HWY_INLINE void gate_clamped(float* out, const float* gate, const float* up, int n,
+                             const Gating& gating) {
+  gate_by(out, gate, up, n, [&](const V& x, const V& u) INLINED {
+    const V limit = hn::Set(D(), gating.limit);
+    const V bounded = at_most(x, limit);
+    const V value = hn::Neg(at_most(hn::Neg(at_most(u, limit)), limit));
+    return hn::Mul(gated(bounded, hn::Mul(bounded, hn::Set(D(), gating.alpha))),
+                   hn::Add(value, hn::Set(D(), 1.0f)));
+  });
 }
 
 class HighwayKernels final : public Kernels {
@@ -139,14 +157,17 @@ public:
   }
 
   void gate(float* out, const float* gate, const float* up, int n,
-            Activation activation) const override {
-    if (activation == Activation::silu)
-      return gate_by(out, gate, up, n, [](const V& x) INLINED { return x; });
+            const Gating& gating) const override {
+    if (gating.activation == Activation::silu)
+      return gate_by(out, gate, up, n,
+                     [](const V& x, const V& u) INLINED { return hn::Mul(gated(x, x), u); });
+    if (gating.activation == Activation::clamped_silu)
+      return gate_clamped(out, gate, up, n, gating);
     // (1 + tanh(y)) / 2 is sigmoid(2 y).
-    gate_by(out, gate, up, n, [](const V& x) INLINED {
+    gate_by(out, gate, up, n, [](const V& x, const V& u) INLINED {
       const float twice = 2 * std::sqrt(2 / std::numbers::pi_v<float>);
       const V cubic = hn::MulAdd(hn::Mul(x, x), hn::Set(D(), 0.044715f), hn::Set(D(), 1.0f));
-      return hn::Mul(hn::Mul(x, hn::Set(D(), twice)), cubic);
+      return hn::Mul(gated(x, hn::Mul(hn::Mul(x, hn::Set(D(), twice)), cubic)), u);
     });
   }
 

@@ -24,6 +24,9 @@ std::vector<const Kernels*> highway_variants();
 struct Softmax {
   float highest = -std::numeric_limits<float>::infinity();
   float total = 0;
+
+  /// Returns that of a query which has seen no position: its head's sink, if it has one.
+  static Softmax begin(const float* sink) { return sink ? Softmax{*sink, 1} : Softmax(); }
 };
 
 /// Turns the products of a query with keys [begin, end) of a block into weights, rounded to bf16 as

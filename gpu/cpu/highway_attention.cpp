@@ -167,11 +167,12 @@ void gather_keys(const KvHead& kv, const KeyRun* runs, int count, std::byte* to)
                   std::size_t(runs[i].count) * 4);
 }
 
-/// The keys that the queries of a row read, and the cap of their scores.
+/// The keys that the queries of a row read, the cap of their scores, and the queries' sinks.
 struct Sight {
   int first;
   int end;
   float soft_cap;
+  const float* sinks; ///< Null: none.
 };
 
 template <class Read, int Q>
@@ -180,6 +181,8 @@ HWY_NOINLINE void attend_queries(float* out, const float* scaled, const Sight& s
   const bool fits = kv.page_tokens % 16 == 0;
   Queries s{scaled, out, probabilities, kv.head_dim, fits ? kv.page_tokens : key_block};
   Softmax softmax[Q];
+  for (int i = 0; i < Q; ++i)
+    softmax[i] = Softmax::begin(sight.sinks ? sight.sinks + i : nullptr);
   std::fill_n(out, Q * kv.head_dim, 0.0f);
   KeyRun runs[key_block];
   // The first vector is aligned in the page, so it may begin before the first key that is seen.
@@ -237,12 +240,13 @@ HWY_INLINE void attend_up_to(int queries, float* out, const float* scaled, const
 /// Computes the heads of one row. scratch: scaled queries, probabilities and gathered keys.
 HWY_INLINE void attend_row(float* out, const float* q, int heads, const AttentionOptions& options,
                            int position, const KvHead& kv, float* scratch) {
-  const Sight sight{options.first_seen(position), position + 1, options.soft_cap};
+  Sight sight{options.first_seen(position), position + 1, options.soft_cap, nullptr};
   const int dim = kv.head_dim;
   float* probabilities = scratch + queries_together * dim;
   auto* gathered = reinterpret_cast<std::byte*>(probabilities + queries_together * key_block);
   for (int h = 0; h < heads;) {
     const int together = std::min(queries_together, heads - h);
+    sight.sinks = options.from_head(h).sinks;
     for (int i = 0; i < together * dim; i += 16)
       store(mul(load(q + h * dim + i), splat(options.scale)), scratch + i);
     if (kv.dtype == DType::bf16)

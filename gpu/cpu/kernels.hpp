@@ -68,13 +68,13 @@ public:
   /// Rotates pairs (i, i + half) of one head in place. cos, sin: [half]
   virtual void rotate(float* head, const float* cos, const float* sin, int half) const = 0;
   /// Computes attention of one sequence's rows at `positions` (ascending) over what each of them
-  /// sees. out, q: [rows, heads * head_dim], of some heads that share `kv`.
+  /// sees. out, q: [rows, heads * head_dim], of some heads that share `kv`; the sinks are theirs.
   virtual void attend(Tensor out, Tensor q, std::span<const std::int32_t> positions,
                       const AttentionOptions& options, const KvHead& kv,
                       Scratch& scratch) const = 0;
-  /// Sets out[i] = activation(gate[i]) * up[i].
+  /// Gates up[i] by gate[i] (Gating).
   virtual void gate(float* out, const float* gate, const float* up, int n,
-                    Activation activation) const = 0;
+                    const Gating& gating) const = 0;
   /// Sets x[i] = cap * tanh(x[i] / cap).
   virtual void soft_cap(float* x, int n, float cap) const = 0;
 };

@@ -236,7 +236,8 @@ void CpuOperations::attention(Tensor out, Tensor qkv, int heads, const Attention
       const Share here{std::max(mine.begin - begin, 0), std::min(mine.end - begin, count * group)};
       if (here.begin < here.end)
         attend(out.slice(first, count).columns(head * columns, columns),
-               qkv.slice(first, count).columns(head * columns, columns), here, positions, options,
+               qkv.slice(first, count).columns(head * columns, columns), here, positions,
+               options.from_head(head * group),
                kv_head(cache, rows.pages[std::size_t(sequence)], head));
     }
   }
@@ -258,12 +259,12 @@ void CpuOperations::attend(Tensor out, Tensor q, Share heads,
       return t.slice(row, height).columns(head * kv.head_dim, width * kv.head_dim);
     };
     team_.kernels.attend(part(out), part(q),
-                         positions.subspan(std::size_t(row), std::size_t(height)), options, kv,
-                         scratch_);
+                         positions.subspan(std::size_t(row), std::size_t(height)),
+                         options.from_head(head), kv, scratch_);
   }
 }
 
-void CpuOperations::gate(Tensor out, Tensor in, Activation activation) {
+void CpuOperations::gate(Tensor out, Tensor in, const Gating& gating) {
   assert(out.rows == in.rows && in.cols == 2 * out.cols);
   const int runs = (out.cols + element_run - 1) / element_run;
   const Share items = share(out.rows * runs);
@@ -272,7 +273,7 @@ void CpuOperations::gate(Tensor out, Tensor in, Activation activation) {
     const int first = item % runs * element_run;
     const int count = std::min(element_run, out.cols - first);
     team_.kernels.gate(out.row(r) + first, in.row(r) + first, in.row(r) + out.cols + first, count,
-                       activation);
+                       gating);
   }
   barrier();
 }

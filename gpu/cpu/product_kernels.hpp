@@ -54,8 +54,8 @@ public:
     portable_.attend(out, q, positions, options, kv, scratch);
   }
   void gate(float* out, const float* gate, const float* up, int n,
-            Activation activation) const override {
-    portable_.gate(out, gate, up, n, activation);
+            const Gating& gating) const override {
+    portable_.gate(out, gate, up, n, gating);
   }
   void soft_cap(float* x, int n, float cap) const override { portable_.soft_cap(x, n, cap); }
 

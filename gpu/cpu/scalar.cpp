@@ -111,13 +111,16 @@ public:
   void attend(Tensor out, Tensor q, std::span<const std::int32_t> positions,
               const AttentionOptions& options, const KvHead& kv, Scratch& scratch) const override {
     for (int r = 0; r < out.rows; ++r)
-      for (int first = 0; first < out.cols; first += kv.head_dim)
-        attend_one(out.row(r) + first, q.row(r) + first, options, positions[std::size_t(r)], kv,
-                   scratch);
+      for (int head = 0; head < out.cols / kv.head_dim; ++head)
+        attend_one(out.row(r) + head * kv.head_dim, q.row(r) + head * kv.head_dim,
+                   options.from_head(head), positions[std::size_t(r)], kv, scratch);
   }
 
   void gate(float* out, const float* gate, const float* up, int n,
-            Activation activation) const override {
+            const Gating& gating) const override {
+    const Activation activation = gating.activation;
+    if (activation == Activation::clamped_silu)
+      return gate_clamped(out, gate, up, n, gating);
     for (int i = 0; i < n; ++i) {
       const float x = gate[i];
       // (1 + tanh(y)) / 2 is sigmoid(2 y).
@@ -132,13 +135,23 @@ public:
   }
 
 private:
+  static void gate_clamped(float* out, const float* gate, const float* up, int n,
+                           const Gating& gating) {
+    for (int i = 0; i < n; ++i) {
+      const float x = std::min(gate[i], gating.limit);
+      const float value = std::clamp(up[i], -gating.limit, gating.limit);
+      out[i] = x / (1 + std::exp(-gating.alpha * x)) * (value + 1);
+    }
+  }
+
+  /// options: those of the query's head.
   static void attend_one(float* out, const float* q, const AttentionOptions& options, int position,
                          const KvHead& kv, Scratch& scratch) {
     const int first = options.first_seen(position);
     const auto seen = std::size_t(position + 1 - first);
     const std::span scores(reinterpret_cast<float*>(scratch.at_least(seen * sizeof(float))), seen);
     std::fill(scores.begin(), scores.end(), 0.0f);
-    float highest = -std::numeric_limits<float>::infinity();
+    float highest = options.sinks ? *options.sinks : -std::numeric_limits<float>::infinity();
     for (int j = first; j <= position; ++j) {
       float& score = scores[std::size_t(j - first)];
       for (int d = 0; d < kv.head_dim; ++d)
@@ -147,7 +160,7 @@ private:
         score = options.soft_cap * std::tanh(score / options.soft_cap);
       highest = std::max(highest, score);
     }
-    float total = 0;
+    float total = options.sinks ? std::exp(*options.sinks - highest) : 0;
     for (float& score : scores)
       total += score = std::exp(score - highest);
     std::fill_n(out, kv.head_dim, 0.0f);

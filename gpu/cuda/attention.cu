@@ -181,8 +181,8 @@ __global__ void __launch_bounds__(join_threads)
   const int last = position / attention_chunk;
   ptx::await_previous();
   auto& shared = ptx::shared_memory<JoinShared>();
-  float highest = -INFINITY;
-  float total = 0;
+  float highest = call.sink(head);
+  float total = highest == -INFINITY ? 0.0f : 1.0f;
   float sum = 0;
   for (int round = first / attention_group; round <= last / attention_group; round += join_warps) {
     const int group = round + warp_index();

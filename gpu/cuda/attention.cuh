@@ -54,6 +54,8 @@ struct AttentionCall {
         std::size_t(chunk);
     return parts + at * std::size_t(cache.head_dim + 2);
   }
+  /// Returns the score that a head begins with, before it has seen a position; -infinity: none.
+  __device__ float sink(int head) const { return options.sinks ? options.sinks[head] : -INFINITY; }
   __device__ void write(int row, int head, int d, float value) const {
     const int column = head * cache.head_dim + d;
     out.row(row)[column] = value;
@@ -145,8 +147,10 @@ __device__ inline void begin(Queries& q, const AttentionCall& call) {
   q.head[i] = there ? kv_head * groups.group + head : 0;
   q.position[i] = there ? call.rows.position[tile.first + row] : -1;
   q.first_seen[i] = there ? call.options.first_seen(q.position[i]) : 0;
-  q.highest[i] = q.all_highest[i] = -INFINITY;
-  q.total[i] = q.all_total[i] = 0;
+  q.highest[i] = -INFINITY;
+  q.total[i] = 0;
+  q.all_highest[i] = there ? call.sink(q.head[i]) : -INFINITY;
+  q.all_total[i] = q.all_highest[i] == -INFINITY ? 0.0f : 1.0f;
 }
 
 /// Joins a chunk's highest score and its sum of weights to query i's. If the seen scores are all

@@ -158,15 +158,25 @@ __global__ void __launch_bounds__(block_warps_max* warp_lanes)
     leave(i, pair_of(from, i), pair_of(weight, i));
 }
 
-__device__ float activate(float x, Activation activation) {
-  if (activation == Activation::silu)
-    return x / (1 + expf(-x));
-  constexpr float root = 0.7978845608f; // sqrt(2 / pi)
-  const float y = root * (x + 0.044715f * x * x * x);
-  return x / (1 + expf(-2 * y)); // (1 + tanh(y)) / 2 is sigmoid(2 y).
+/// Returns `x`, at most `most`; NaN stays NaN.
+__device__ float at_most(float x, float most) {
+  return x > most ? most : x;
 }
 
-__global__ void gate_rows(Tensor out, Tensor in, Activation activation, StagedRows staged) {
+__device__ float gated(float x, float up, const Gating& gating) {
+  if (gating.activation == Activation::silu)
+    return x / (1 + expf(-x)) * up;
+  if (gating.activation == Activation::clamped_silu) {
+    const float gate = at_most(x, gating.limit);
+    const float value = -at_most(-at_most(up, gating.limit), gating.limit);
+    return gate / (1 + expf(-gating.alpha * gate)) * (value + 1);
+  }
+  constexpr float root = 0.7978845608f; // sqrt(2 / pi)
+  const float y = root * (x + 0.044715f * x * x * x);
+  return x / (1 + expf(-2 * y)) * up; // (1 + tanh(y)) / 2 is sigmoid(2 y).
+}
+
+__global__ void gate_rows(Tensor out, Tensor in, Gating gating, StagedRows staged) {
   ptx::await_previous();
   const int column = int(blockIdx.x * blockDim.x + threadIdx.x);
   const int row = int(blockIdx.y);
@@ -174,7 +184,7 @@ __global__ void gate_rows(Tensor out, Tensor in, Activation activation, StagedRo
     return;
   float value = 0;
   if (column < out.cols) {
-    value = activate(in.row(row)[column], activation) * in.row(row)[out.cols + column];
+    value = gated(in.row(row)[column], in.row(row)[out.cols + column], gating);
     out.row(row)[column] = value;
   }
   if (staged.data)
@@ -270,10 +280,10 @@ cudaError_t rms_norm(const Queue& queue, Tensor out, Tensor in, const float* wei
                 norm_rows, out, in, weight, epsilon, add, staged);
 }
 
-cudaError_t gate(const Queue& queue, Tensor out, Tensor in, Activation activation,
+cudaError_t gate(const Queue& queue, Tensor out, Tensor in, const Gating& gating,
                  StagedRows staged) {
   return launch(queue, grid_over(staged_steps(out.cols) * step_inputs, out.rows), row_threads, 0,
-                gate_rows, out, in, activation, staged);
+                gate_rows, out, in, gating, staged);
 }
 
 cudaError_t soft_cap(const Queue& queue, Tensor x, float cap) {

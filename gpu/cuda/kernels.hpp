@@ -146,8 +146,8 @@ cudaError_t compare(const Queue& queue, std::int32_t* differ, Tensor a, Tensor b
 /// May be in place unless `add`. staged: gets the result; not with `add`.
 cudaError_t rms_norm(const Queue& queue, Tensor out, Tensor in, const float* weight, float epsilon,
                      bool add, StagedRows staged = {});
-/// Sets out[r, i] = activation(in[r, i]) * in[r, n + i]; in: [rows, 2 n], out: [rows, n].
-cudaError_t gate(const Queue& queue, Tensor out, Tensor in, Activation activation,
+/// Gates in[r, n + i] by in[r, i] (Gating); in: [rows, 2 n], out: [rows, n].
+cudaError_t gate(const Queue& queue, Tensor out, Tensor in, const Gating& gating,
                  StagedRows staged = {});
 /// Sets x = cap * tanh(x / cap).
 cudaError_t soft_cap(const Queue& queue, Tensor x, float cap);

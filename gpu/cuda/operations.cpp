@@ -260,10 +260,10 @@ void CudaOperations::attention(Tensor out, Tensor qkv, int heads, const Attentio
                                          workspace, staged));
 }
 
-void CudaOperations::gate(Tensor out, Tensor in, Activation activation) {
+void CudaOperations::gate(Tensor out, Tensor in, const Gating& gating) {
   assert(out.rows == in.rows && in.cols == 2 * out.cols);
   const kernels::StagedRows staged = stage_with(out);
-  PACELINE_CUDA_CHECK(kernels::gate(queue("gate"), out, in, activation, staged));
+  PACELINE_CUDA_CHECK(kernels::gate(queue("gate"), out, in, gating, staged));
 }
 
 void CudaOperations::soft_cap(Tensor x, float cap) {

@@ -70,7 +70,7 @@ public:
                   const RowMap& rows, const KvLayer& cache) override;
   void attention(Tensor out, Tensor qkv, int heads, const AttentionOptions& options,
                  const RowMap& rows, const KvLayer& cache) override;
-  void gate(Tensor out, Tensor in, Activation activation) override;
+  void gate(Tensor out, Tensor in, const Gating& gating) override;
   void soft_cap(Tensor x, float cap) override;
   void gather(Tensor out, Tensor in, std::span<const std::int32_t> rows) override;
   void scatter(Tensor out, Tensor in, std::span<const std::int32_t> rows) override;

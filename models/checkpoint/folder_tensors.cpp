@@ -20,8 +20,8 @@ ModelPart part_of(std::string_view name) {
 
 bool is_block_weight(std::string_view name) {
   const ModelPart part = part_of(name);
-  const bool router =
-      name.ends_with(".gate.weight") || name.ends_with(".shared_expert_gate.weight");
+  const bool router = name.ends_with(".gate.weight") || name.ends_with(".router.weight") ||
+                      name.ends_with(".shared_expert_gate.weight");
   return name.ends_with(".weight") && !router && name.starts_with("model.layers.") &&
          (part == ModelPart::attention || part == ModelPart::feed_forward);
 }
@@ -30,8 +30,8 @@ bool is_block_weight(std::string_view name) {
 /// from config.json, and scales of what is not quantized here.
 FolderTensors::FolderTensors(TensorFiles files, const BlockTensors& names,
                              StoredQuantization quantization, NamePrefixes prefixes, int experts)
-    : files_(std::move(files)), names_(names), prefixes_(std::move(prefixes)), experts_(experts),
-      quantized_(files_, std::move(quantization)) {
+    : files_(std::move(files)), names_(names), prefixes_(std::move(prefixes)),
+      stacks_(files_, names.order, experts), quantized_(files_, std::move(quantization)) {
   for (const TensorFiles::Stored& tensor : files_.tensors())
     if (tensor.entry->name.ends_with(".self_attn.rotary_emb.inv_freq") ||
         quantized_.is_of_activations(tensor.entry->name))
@@ -65,21 +65,12 @@ std::string FolderTensors::stack_of(TensorKey key) const {
     return "";
   const bool down = key.role == TensorRole::down;
   std::string name = prefix_of(key.block) + names_.experts + (down ? "down_proj" : "gate_up_proj");
-  return files_.has(name) ? name : "";
-}
-
-/// Returns a matrix of the tensor of all experts, in which `up` stands below `gate`.
-Result<gpu::HostMatrix> FolderTensors::matrix_in_stack(const std::string& stack, TensorKey key,
-                                                       int rows, int cols) {
-  const int height = key.role == TensorRole::down ? rows : 2 * rows;
-  const std::int64_t first =
-      std::int64_t(key.expert) * height + (key.role == TensorRole::up ? rows : 0);
-  return files_.matrix_in(stack, {experts_, height, cols}, first, rows);
+  return stacks_.has(name) ? name : "";
 }
 
 Result<gpu::HostMatrix> FolderTensors::matrix(TensorKey key, int rows, int cols) {
   if (const std::string stack = stack_of(key); !stack.empty())
-    return matrix_in_stack(stack, key, rows, cols);
+    return stacks_.matrix(stack, key, rows, cols);
   const std::string layer = name_of(key);
   if (!quantized_.has(layer))
     return files_.matrix(layer + ".weight", rows, cols);
@@ -89,12 +80,14 @@ Result<gpu::HostMatrix> FolderTensors::matrix(TensorKey key, int rows, int cols)
 }
 
 Result<std::vector<float>> FolderTensors::bias(TensorKey key, int size) {
-  const bool router = key.role == TensorRole::router;
-  return files_.vector(router ? prefix_of(key.block) + names_.router_bias : name_of(key) + ".bias",
-                       size);
+  if (const std::string stack = stack_of(key); !stack.empty())
+    return stacks_.bias(stack, key, size);
+  return files_.vector(name_of(key) + ".bias", size);
 }
 
 void FolderTensors::release(TensorKey key) {
+  if (const std::string stack = stack_of(key); !stack.empty())
+    return stacks_.release(stack);
   files_.release(name(key));
   quantized_.release(name_of(key));
 }
@@ -114,8 +107,9 @@ std::string FolderTensors::prefix_of(int block) const {
 }
 
 std::string FolderTensors::name(TensorKey key) const {
+  const bool bare = key.role == TensorRole::sinks || key.role == TensorRole::choice_bias;
   const std::string stack = stack_of(key);
-  return stack.empty() ? name_of(key) + ".weight" : stack;
+  return !stack.empty() ? stack : name_of(key).append(bare ? "" : ".weight");
 }
 
 std::string FolderTensors::name_of(TensorKey key) const {
@@ -148,10 +142,12 @@ const char* FolderTensors::name_in_block(TensorRole role) const {
   case TensorRole::query_key_value: return "self_attn.qkv_proj";
   case TensorRole::query_norm: return "self_attn.q_norm";
   case TensorRole::key_norm: return "self_attn.k_norm";
+  case TensorRole::sinks: return "self_attn.sinks";
   case TensorRole::attention_out: return "self_attn.o_proj";
   case TensorRole::attention_post_norm: return names_.attention_post_norm;
   case TensorRole::ffn_norm: return names_.ffn_norm;
   case TensorRole::router: return names_.router;
+  case TensorRole::choice_bias: return names_.choice_bias;
   case TensorRole::shared_gate: return names_.shared_gate;
   case TensorRole::gate: return "mlp.gate_proj";
   case TensorRole::up: return "mlp.up_proj";

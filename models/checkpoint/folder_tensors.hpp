@@ -1,6 +1,7 @@
 // The tensors of a checkpoint folder, by the names that the model's family gives them.
 #pragma once
 
+#include "models/checkpoint/expert_stacks.hpp"
 #include "models/checkpoint/quantized_weights.hpp"
 #include "models/checkpoint/tensor_files.hpp"
 #include "models/checkpoint/tensor_source.hpp"
@@ -34,8 +35,8 @@ public:
   gpu::DType dtype() const override { return files_.dtype(); }
   Result<gpu::HostMatrix> matrix(TensorKey key, int rows, int cols) override;
   Result<std::vector<float>> bias(TensorKey key, int size) override;
-  Result<std::vector<float>> norm(TensorKey key, int size) override {
-    return files_.vector(name_of(key) + ".weight", size);
+  Result<std::vector<float>> vector(TensorKey key, int size) override {
+    return files_.vector(name(key), size);
   }
   bool same(TensorKey a, TensorKey b) const override {
     return files_.same(name_of(a) + ".weight", name_of(b) + ".weight");
@@ -56,14 +57,12 @@ private:
   const char* name_in_block(TensorRole role) const;
   std::string name_of_expert(TensorKey key) const;
   std::string stack_of(TensorKey key) const;
-  Result<gpu::HostMatrix> matrix_in_stack(const std::string& stack, TensorKey key, int rows,
-                                          int cols);
 
   TensorFiles files_;
   BlockTensors names_;
   NamePrefixes prefixes_;
-  int experts_;
-  QuantizedWeights quantized_; ///< Reads the tensors of `files_`.
+  ExpertStacks stacks_; ///< Reads the tensors of `files_`, as does:
+  QuantizedWeights quantized_;
 };
 
 } // namespace paceline::models

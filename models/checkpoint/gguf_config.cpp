@@ -16,10 +16,11 @@ namespace json = boost::json;
 namespace {
 
 constexpr GgufArchitecture known_architectures[] = {
-    {"dots1", "Dots1ForCausalLM", false, "ffn_norm", true},
+    {"dots1", "Dots1ForCausalLM", false, "ffn_norm", 2},
     {"gemma2", "Gemma2ForCausalLM"},
     {"gemma3", "Gemma3ForCausalLM"},
-    {"glm4moe", "Glm4MoeForCausalLM", false, "post_attention_norm", true},
+    {"glm4moe", "Glm4MoeForCausalLM", false, "post_attention_norm", 2},
+    {"gpt-oss", "GptOssForCausalLM", false, "post_attention_norm", 3},
     {"llama", "LlamaForCausalLM", true},
     {"mistral3", "MistralForCausalLM", true},
     {"olmo2", "Olmo2ForCausalLM"},
@@ -151,15 +152,13 @@ private:
   /// whether the weights of a row's experts add up to one.
   bool translate_experts(bool llama) {
     const bool mixtral = llama && number("expert_count", 0) > 0;
-    put(config_, {llama                    ? "num_local_experts"
-                  : architecture_.sigmoids ? "n_routed_experts"
-                                           : "num_experts",
+    put(config_, {llama || architecture_.gating == 3 ? "num_local_experts"
+                  : architecture_.gating == 2        ? "n_routed_experts"
+                                                     : "num_experts",
                   "expert_count"});
     config_["norm_topk_prob"] = std::string_view(architecture_.name) == "qwen3moe";
     put(config_, {"norm_topk_prob", "expert_weights_norm"});
-    const double softmax = 1;
-    const double sigmoid = 2;
-    const double known = architecture_.sigmoids ? sigmoid : softmax;
+    const double known = architecture_.gating;
     if (number("expert_gating_func", known) != known)
       wrong(fmt::format("{} is not {}, which is not known for {}", key("expert_gating_func"), known,
                         architecture_.name),
@@ -258,13 +257,17 @@ private:
     const std::string type = named->value_or(factors                      ? "longrope"
                                              : factor != 0 && factor != 1 ? "linear"
                                                                           : "none");
-    if (type == "none")
+    if (type == "none") { // Families may have another rotation where config.json says nothing.
+      config_["rope_scaling"] = json::object{{"rope_type", "default"}};
       return;
+    }
     json::object rope{{"rope_type", type}, {"factor", factor == 0 ? 1 : factor}};
     for (const Renamed& entry : of_rope)
       put(rope, entry);
     if (rope.contains("mscale_all_dim"))
       rope["mscale"] = 1;
+    if (std::string_view(architecture_.name) == "gpt-oss")
+      rope["truncate"] = false; // As in its config.json; the file has no word for it.
     for (const char* one : {"rope.scaling.yarn_ext_factor", "rope.scaling.attn_factor"})
       if (number(one, 1) != 1)
         wrong(key(one) + " other than 1 is not known", ErrorCode::unsupported,

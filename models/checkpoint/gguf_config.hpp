@@ -14,7 +14,9 @@ struct GgufArchitecture {
   /// half a head apart.
   bool neighbours = false;
   const char* ffn_norm = "ffn_norm"; ///< The norm of the feed-forward's input.
-  bool sigmoids = false; ///< The router's scores are sigmoids, and not parts of a softmax.
+  /// What the file calls a router's scores if it says so: parts of a softmax (1), sigmoids (2), or
+  /// parts of one over the chosen experts (3).
+  int gating = 1;
 };
 
 /// Returns a file's architecture; an unknown one is refused by name, with the list of the known

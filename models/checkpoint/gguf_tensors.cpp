@@ -15,6 +15,7 @@ namespace paceline::models {
 namespace {
 
 constexpr std::string_view weight_ending = ".weight";
+constexpr std::string_view bias_ending = ".bias";
 constexpr const char* torn_hint =
     "metadata and tensors do not belong together; download the file again";
 
@@ -30,9 +31,11 @@ const char* name_in_file(TensorRole role) {
   case TensorRole::query_key_value: return "attn_qkv";
   case TensorRole::query_norm: return "attn_q_norm";
   case TensorRole::key_norm: return "attn_k_norm";
+  case TensorRole::sinks: return "attn_sinks";
   case TensorRole::attention_out: return "attn_output";
   case TensorRole::attention_post_norm: return "post_attention_norm";
   case TensorRole::router: return "ffn_gate_inp";
+  case TensorRole::choice_bias: return "exp_probs_b";
   case TensorRole::shared_gate: return "ffn_gate_inp_shexp";
   case TensorRole::gate: return "ffn_gate";
   case TensorRole::up:
@@ -68,9 +71,10 @@ const gpu::GgufFormat* format_in(const GgufTensor& tensor) {
 }
 
 /// Returns whether it is a matrix, or one for each expert, whose type says how the model is stored.
-/// Routers are f32 in every file.
+/// Routers are f32 in every file, and so are biases, which all experts have in one tensor.
 bool is_matrix(const GgufTensor& tensor) {
-  return (tensor.shape.size() == 2 && tensor.name.find(".ffn_gate_inp.") == std::string::npos) ||
+  return (tensor.shape.size() == 2 && !tensor.name.ends_with(bias_ending) &&
+          tensor.name.find(".ffn_gate_inp.") == std::string::npos) ||
          tensor.shape.size() == 3;
 }
 
@@ -111,6 +115,18 @@ void decode(gpu::GgufFormat format, const std::byte* blocks, std::size_t element
   const auto each = std::size_t(gpu::block_elements(format));
   for (std::size_t at = 0; at < elements; at += each, blocks += gpu::block_bytes(format))
     gpu::decode_block(format, blocks, values + at);
+}
+
+/// Returns all numbers of a tensor.
+std::vector<float> values_of(const GgufTensor& tensor) {
+  std::vector<float> out(tensor.elements());
+  if (const auto* format = format_in(tensor)) {
+    decode(*format, tensor.bytes.data(), out.size(), out.data());
+    return out;
+  }
+  std::vector<float> aligned((tensor.bytes.size() + sizeof(float) - 1) / sizeof(float));
+  std::memcpy(aligned.data(), tensor.bytes.data(), tensor.bytes.size());
+  return widen(std::get<gpu::DType>(tensor.type), aligned.data(), out.size());
 }
 
 } // namespace
@@ -175,7 +191,7 @@ std::string GgufTensors::layer_of(TensorKey key) const {
 }
 
 std::string GgufTensors::name(TensorKey key) const {
-  return layer_of(key).append(weight_ending);
+  return layer_of(key).append(key.role == TensorRole::choice_bias ? bias_ending : weight_ending);
 }
 
 Result<const GgufTensor*> GgufTensors::take(const std::string& name,
@@ -253,10 +269,10 @@ Result<gpu::HostMatrix> GgufTensors::decoded(const GgufTensor& tensor, const Pai
       tensor.name.substr(0, tensor.name.size() - weight_ending.size()) + ".scale";
   float scale = 1;
   if (files_->tensor(scale_name)) {
-    const auto one = vector(scale_name, 1);
+    const auto one = take(scale_name, {1});
     if (!one)
       return tl::unexpected(one.error());
-    scale = one->front();
+    scale = values_of(**one).front();
   }
   const gpu::GgufFormat format = *format_in(tensor);
   auto* const values =
@@ -270,28 +286,16 @@ Result<gpu::HostMatrix> GgufTensors::decoded(const GgufTensor& tensor, const Pai
   return gpu::HostMatrix{gpu::DType::f32, values, int(tensor.shape[0]), int(tensor.shape[1])};
 }
 
-Result<std::vector<float>> GgufTensors::vector(const std::string& name, int size) {
-  return take(name, {size}).map([&](const GgufTensor* tensor) {
-    std::vector<float> out(tensor->elements());
-    if (const auto* format = format_in(*tensor)) {
-      decode(*format, tensor->bytes.data(), out.size(), out.data());
-      return out;
-    }
-    const auto dtype = std::get<gpu::DType>(tensor->type);
-    std::vector<float> aligned((tensor->bytes.size() + sizeof(float) - 1) / sizeof(float));
-    std::memcpy(aligned.data(), tensor->bytes.data(), tensor->bytes.size());
-    return widen(dtype, aligned.data(), out.size());
-  });
-}
-
-Result<std::vector<float>> GgufTensors::norm(TensorKey key, int size) {
-  return vector(name(key), size);
+Result<std::vector<float>> GgufTensors::vector(TensorKey key, int size) {
+  return take(name(key), {size}).map([](const GgufTensor* tensor) { return values_of(*tensor); });
 }
 
 Result<std::vector<float>> GgufTensors::bias(TensorKey key, int size) {
-  if (key.role == TensorRole::router)
-    return vector(prefix_of(key.block) + "exp_probs_b.bias", size);
-  return vector(layer_of(key) + ".bias", size).map([&](const std::vector<float>& stored) {
+  std::vector<std::int64_t> shape{size};
+  if (key.expert >= 0)
+    shape.insert(shape.begin(), experts_);
+  return take(layer_of(key).append(bias_ending), shape).map([&](const GgufTensor* tensor) {
+    const auto stored = values_of(key.expert < 0 ? *tensor : slice_of(*tensor, key.expert));
     std::vector<float> out(stored.size());
     for (int i = 0; i < size; ++i)
       out[std::size_t(i)] = stored[std::size_t(row_in_file(i, paired(key.role)))];

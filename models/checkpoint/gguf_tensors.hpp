@@ -33,7 +33,7 @@ public:
   gpu::DType dtype() const override;
   Result<gpu::HostMatrix> matrix(TensorKey key, int rows, int cols) override;
   Result<std::vector<float>> bias(TensorKey key, int size) override;
-  Result<std::vector<float>> norm(TensorKey key, int size) override;
+  Result<std::vector<float>> vector(TensorKey key, int size) override;
   bool same(TensorKey a, TensorKey b) const override;
   void read_ahead_tables() const override;
   void read_ahead_block(int block) const override;
@@ -48,7 +48,6 @@ public:
 private:
   std::string layer_of(TensorKey key) const;
   Result<const GgufTensor*> take(const std::string& name, const std::vector<std::int64_t>& shape);
-  Result<std::vector<float>> vector(const std::string& name, int size);
   gpu::HostMatrix as_stored(const GgufTensor& tensor, const PairedRows& paired);
   Result<gpu::HostMatrix> decoded(const GgufTensor& tensor, const PairedRows& paired);
   PairedRows paired(TensorRole role) const;

@@ -76,7 +76,7 @@ bool QuantizedWeights::has(const std::string& layer) const {
 
 std::optional<WeightFormat> QuantizedWeights::block_format(const TensorEntry& codes) const {
   const std::string layer = layer_of(codes.name);
-  if (codes.name.ends_with(".weight_packed"))
+  if (codes.name.ends_with(".weight_packed") || codes.name.ends_with("_proj_blocks"))
     return codes.type == StoredType::u8 ? std::optional(WeightFormat::mxfp4) : std::nullopt;
   const TensorEntry* scale = files_->find(layer + ".weight_scale");
   const bool blocks = scale && !dtype_of(scale->type);

@@ -25,7 +25,7 @@ constexpr const char* incomplete_hint =
 } // namespace
 
 bool is_scale(std::string_view name) {
-  return name.ends_with("_scale") || name.ends_with("_scale_inv");
+  return name.ends_with("_scale") || name.ends_with("_scale_inv") || name.ends_with("_scales");
 }
 
 Result<TensorFiles> TensorFiles::open(const std::string& folder) {

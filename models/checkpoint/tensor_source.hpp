@@ -22,10 +22,12 @@ enum class TensorRole {
   query_key_value,     ///< Fused queries, keys and values.
   query_norm,          ///< [head_dim], or one weight for all heads.
   key_norm,            ///< [head_dim], or one weight for all heads.
+  sinks,               ///< [heads], attention's.
   attention_out,       ///< [hidden, heads * head_dim]
   attention_post_norm, ///< [hidden], for the output of attention, before the residual.
   ffn_norm,            ///< [hidden], for the input of the feed-forward.
   router,              ///< [experts, hidden], of a mixture of experts.
+  choice_bias,         ///< [experts], added where experts are chosen (gpu::Operations::route).
   shared_gate,         ///< [1, hidden], of which the shared expert's output gets its factor.
   gate,                ///< [ffn, hidden], of a dense block or of an expert, as the next ones.
   up,                  ///< [ffn, hidden]
@@ -64,11 +66,10 @@ public:
   /// Returns a linear layer's weight, [rows, cols] as stored: numbers, or blocks of a microscaling
   /// format. Valid until it is released.
   virtual Result<gpu::HostMatrix> matrix(TensorKey key, int rows, int cols) = 0;
-  /// Returns the same layer's bias, [size], converted to f32. That of a router is for choosing only
-  /// (gpu::Operations::route).
+  /// Returns the same layer's bias, [size], converted to f32.
   virtual Result<std::vector<float>> bias(TensorKey key, int size) = 0;
-  /// Returns a norm's weight, [size], converted to f32.
-  virtual Result<std::vector<float>> norm(TensorKey key, int size) = 0;
+  /// Returns a vector that is no layer's bias, [size], converted to f32: a norm's weight, say.
+  virtual Result<std::vector<float>> vector(TensorKey key, int size) = 0;
   /// Returns whether both matrices are stored, with the same numbers.
   virtual bool same(TensorKey a, TensorKey b) const = 0;
   /// Tells that the embedding and the head, or a block's tensors, will soon be needed: reading

@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -48,7 +49,7 @@ struct Kind {
   int first = 0; ///< The first layer that is a mixture.
   const char* router;
   const char* experts;
-  const char* parts[3]; ///< Of an expert: gate, up and down.
+  const char* parts[3]; ///< Of an expert: gate, up and down; null: all experts are in one tensor.
   const char* router_bias = nullptr;
   const char* shared = nullptr; ///< Before the names of a shared expert's parts.
 };
@@ -83,6 +84,72 @@ Kind glm() {
           "mlp.shared_experts."};
 }
 
+/// gpt-oss, so that an expert computes what the others' do: up's bias takes away what is added to
+/// it, and no bound is reached. Sinks take a little of every head, and half of the layers look back
+/// a few tokens only.
+Kind gpt_oss() {
+  return {"GptOssForCausalLM",
+          {{"num_local_experts", experts},
+           {"num_experts_per_tok", 2},
+           {"swiglu_alpha", 1.0},
+           {"swiglu_limit", 1e6},
+           {"sliding_window", 9},
+           {"attention_bias", false},
+           {"rope_scaling", {{"rope_type", "default"}}}},
+          0,
+          "mlp.router",
+          "mlp.experts.",
+          {}};
+}
+
+std::string bf16s(std::size_t count, const std::function<float(std::size_t)>& value) {
+  std::string out(2 * count, '\0');
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint16_t bits = base::to_bf16(value(i)).bits;
+    std::memcpy(out.data() + 2 * i, &bits, 2);
+  }
+  return out;
+}
+
+/// Puts the experts of a layer in the place of its feed-forward, all in one tensor, [experts,
+/// inputs, outputs], with outputs of gate and up in turn.
+void put_stacks(models::test::WeightsFile& weights, const std::string& prefix) {
+  const auto shape = weights.shape(prefix + "mlp.gate_proj.weight");
+  const auto ffn = std::size_t(shape[0]);
+  const auto hidden = std::size_t(shape[1]);
+  const std::string parts[] = {std::string(weights.tensor(prefix + "mlp.gate_proj.weight")),
+                               std::string(weights.tensor(prefix + "mlp.up_proj.weight"))};
+  const std::string narrow(weights.tensor(prefix + "mlp.down_proj.weight"));
+  std::string wide;
+  for (std::size_t i = 0; i < hidden; ++i)
+    for (std::size_t o = 0; o < 2 * ffn; ++o)
+      wide += parts[o % 2].substr((o / 2 * hidden + i) * 2, 2);
+  std::string turned;
+  for (std::size_t i = 0; i < ffn; ++i)
+    for (std::size_t o = 0; o < hidden; ++o)
+      turned += narrow.substr((o * ffn + i) * 2, 2);
+  std::string all_wide;
+  std::string all_down;
+  for (int e = 0; e < experts; ++e) {
+    all_wide += wide;
+    all_down += scaled(turned, 0.8f + 0.08f * float(e));
+  }
+  for (const char* part : {"gate_proj", "up_proj", "down_proj"})
+    weights.remove(prefix + "mlp." + part + ".weight");
+  const auto put = [&](const char* name, const std::vector<std::size_t>& sizes,
+                       std::string_view bytes) {
+    weights.put(prefix + name, "BF16", {sizes.begin(), sizes.end()}, bytes);
+  };
+  put("mlp.experts.gate_up_proj", {experts, hidden, 2 * ffn}, all_wide);
+  put("mlp.experts.gate_up_proj_bias", {experts, 2 * ffn},
+      bf16s(experts * 2 * ffn, [](std::size_t i) { return i % 2 == 0 ? 0.0f : -1.0f; }));
+  put("mlp.experts.down_proj", {experts, ffn, hidden}, all_down);
+  put("mlp.experts.down_proj_bias", {experts, hidden},
+      bf16s(experts * hidden, [](std::size_t) { return 0.0f; }));
+  put("mlp.router.bias", {experts}, router(1));
+  put("self_attn.sinks", {6}, bf16s(6, [](std::size_t i) { return float(i) / 2 - 3; }));
+}
+
 /// The demo target as a mixture. Each expert is its feed-forward, with other weight.
 void write_mixture(const TemporaryFolder& folder, const Kind& kind = mixtral()) {
   models::test::link_all(demo("target"), folder);
@@ -95,7 +162,9 @@ void write_mixture(const TemporaryFolder& folder, const Kind& kind = mixtral()) 
   for (int layer = kind.first; layer < 6; ++layer) {
     const std::string prefix = "model.layers." + std::to_string(layer) + ".";
     const char* const dense[] = {"gate_proj", "up_proj", "down_proj"};
-    for (int part = 0; part < 3; ++part) {
+    if (!kind.parts[0])
+      put_stacks(weights, prefix);
+    for (int part = 0; kind.parts[0] && part < 3; ++part) {
       const std::string from = prefix + "mlp." + dense[part] + ".weight";
       const std::string bytes(weights.tensor(from));
       const auto shape = weights.shape(from);
@@ -131,7 +200,7 @@ std::vector<Request> mixture_requests() {
 } // namespace
 
 TEST_CASE("with a mixture: the same tokens in every mode, chunk, page, batch and team") {
-  for (const Kind& kind : {mixtral(), glm()}) {
+  for (const Kind& kind : {mixtral(), glm(), gpt_oss()}) {
     CAPTURE(std::string(kind.architecture));
     const TemporaryFolder folder;
     write_mixture(folder, kind);
@@ -159,7 +228,7 @@ TEST_CASE("with a mixture: the same tokens in every mode, chunk, page, batch and
 }
 
 TEST_CASE("a mixture in stages has the tokens of the whole, and in shards tokens all the same") {
-  for (const Kind& kind : {mixtral(), glm()}) {
+  for (const Kind& kind : {mixtral(), glm(), gpt_oss()}) {
     CAPTURE(std::string(kind.architecture));
     const TemporaryFolder folder;
     write_mixture(folder, kind);

@@ -43,7 +43,7 @@ void paceline::testing::fuzz(std::string_view input) {
   if (!object)
     return;
   text::JsonFields config("config.json", *object);
-  models::StoredQuantization how = models::read_quantization(config);
+  models::StoredQuantization how = models::read_quantization(config, true);
   if (config.error())
     return require(config.error()->text().find('\n') == std::string::npos, "an error is one line");
   file.write(input.substr(std::min(end + 1, input.size())));

@@ -32,6 +32,7 @@ struct Setting {
   float soft_cap = 0;
   int rotated = -1; ///< Dimensions; -1: all.
   bool norms = false;
+  bool sinks = false;
 
   AttentionOptions options(int dim) const { return {1 / std::sqrt(float(dim)), soft_cap, window}; }
   int pairs(int dim) const { return (rotated < 0 ? dim : rotated) / 2; }
@@ -39,7 +40,7 @@ struct Setting {
 
 /// What models ask of attention.
 std::vector<Setting> variants() {
-  std::vector<Setting> all(6);
+  std::vector<Setting> all(7);
   all[1].window = 37;
   all[2].soft_cap = 1.5f;
   all[3].rotated = 0;
@@ -47,6 +48,8 @@ std::vector<Setting> variants() {
   all[5].norms = true;
   all[5].window = 1;
   all[5].soft_cap = 0.5f;
+  all[6].sinks = true;
+  all[6].window = 37;
   return all;
 }
 
@@ -61,6 +64,7 @@ struct Input {
       qkv.emplace_back(length, h.columns(), random, 2.0f);
     query_norm = random.floats(std::size_t(h.dim), 2);
     key_norm = random.floats(std::size_t(h.dim), 2);
+    sinks = random.floats(std::size_t(h.query), 4);
     for (int p = 0; p < cos.rows; ++p)
       for (int i = 0; i < cos.cols; ++i) {
         const double angle = p * std::pow(10000.0, -double(i) / cos.cols);
@@ -74,6 +78,7 @@ struct Input {
   std::vector<Matrix> qkv;
   std::vector<float> query_norm;
   std::vector<float> key_norm;
+  std::vector<float> sinks; ///< A score of each head.
   Matrix cos;
   Matrix sin;
 };
@@ -152,10 +157,12 @@ private:
     HeadNorms norms;
     if (setting_.norms)
       norms = {input_.query_norm.data(), input_.key_norm.data(), norm_epsilon};
+    AttentionOptions options = setting_.options(input_.heads.dim);
+    if (setting_.sinks)
+      options.sinks = input_.sinks.data();
     rig_.run([&](Operations& ops) {
       ops.rope_store(qkv.tensor(), input_.heads.query, rope, norms, map, cache);
-      ops.attention(out.tensor(), qkv.tensor(), input_.heads.query,
-                    setting_.options(input_.heads.dim), map, cache);
+      ops.attention(out.tensor(), qkv.tensor(), input_.heads.query, options, map, cache);
     });
     for (int r = 0; r < count; ++r) {
       const auto [sequence, position] = rows[std::size_t(r)];
@@ -211,7 +218,7 @@ Matrix exact_attention(const Input& input, int sequence, const Setting& setting)
     for (int h = 0; h < query; ++h) {
       const int shared = h / (query / kv);
       std::vector<double> weight(std::size_t(p) + 1);
-      double total = 0;
+      double total = setting.sinks ? std::exp(double(input.sinks[std::size_t(h)])) : 0;
       for (int j = options.first_seen(p); j <= p; ++j) {
         double score = 0;
         for (int i = 0; i < dim; ++i)
@@ -393,6 +400,27 @@ TEST_CASE("the first position's attention is its value, rounded as the cache rou
         const float value = input.qkv[0].at(0, 3 * 32 + i % 32);
         CHECK(results[0].at(0, i) == (dtype == DType::f32 ? value : base::round_to_bf16(value)));
       }
+    }
+}
+
+// A position's part of the softmax is small where the sink's is not.
+TEST_CASE("a sink that weighs nothing changes no bit, and one that outweighs all leaves nothing") {
+  for (const DType dtype : {DType::f32, DType::bf16})
+    for (const std::string& name : backends()) {
+      CAPTURE(name);
+      CAPTURE(to_string(dtype));
+      Input input({4, 2, 16}, {200}, 10);
+      Setting setting;
+      setting.kernel = name;
+      setting.dtype = dtype;
+      setting.chunk = 90;
+      const auto without = attend(input, setting);
+      setting.sinks = true;
+      input.sinks = {-HUGE_VALF, 500, -HUGE_VALF, 500};
+      const auto results = attend(input, setting);
+      for (int p = 0; p < 200; ++p)
+        for (int c = 0; c < 64; ++c)
+          CHECK(results[0].at(p, c) == (c / 16 % 2 == 0 ? without[0].at(p, c) : 0.0f));
     }
 }
 

@@ -49,8 +49,8 @@ public:
     own_.attend(out, q, positions, options, kv, scratch);
   }
   void gate(float* out, const float* gate, const float* up, int n,
-            Activation activation) const override {
-    own_.gate(out, gate, up, n, activation);
+            const Gating& gating) const override {
+    own_.gate(out, gate, up, n, gating);
   }
   void soft_cap(float* x, int n, float cap) const override { own_.soft_cap(x, n, cap); }
 

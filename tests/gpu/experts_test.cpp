@@ -2,6 +2,7 @@
 #include "tests/gpu/rig.hpp"
 
 #include <cmath>
+#include <deque>
 #include <numeric>
 
 using namespace paceline;
@@ -65,6 +66,11 @@ struct Experts {
     for (int e = 0; e < count; ++e)
       apart.push_back(std::make_unique<HostWeight>(format, outputs, inputs, random));
   }
+  void add_biases(Random& random) {
+    for (const auto& each : apart)
+      each->matrix.bias =
+          biases.emplace_back(random.floats(std::size_t(each->matrix.rows), 2)).data();
+  }
   std::shared_ptr<const Weight> pack(const Rig& rig) const {
     std::vector<HostMatrix> parts;
     for (const auto& each : apart)
@@ -73,6 +79,7 @@ struct Experts {
   }
 
   std::vector<std::unique_ptr<HostWeight>> apart;
+  std::deque<std::vector<float>> biases;
 };
 
 Matrix by_experts(const Rig& rig, const Weight& w, Matrix& in, RoutedRows order,
@@ -98,7 +105,7 @@ struct Mixture {
       const Routing& r = routed.routing;
       ops.route(r, scores.tensor(), nullptr, {true});
       ops.expert_linear(wide.tensor(), in.tensor(), RoutedRows::by_row, *up, r);
-      ops.gate(narrow.tensor(), wide.tensor(), Activation::silu);
+      ops.gate(narrow.tensor(), wide.tensor(), Gating{Activation::silu});
       ops.expert_linear(each.tensor(), narrow.tensor(), RoutedRows::by_slot, *down, r);
       ops.combine(out.tensor(), each.tensor(), r, false);
     });
@@ -282,7 +289,9 @@ TEST_CASE("a product by experts is each expert's own product of its rows, bit fo
       CAPTURE(name);
       CAPTURE(std::string(to_string(format)));
       const Rig rig(name, 2);
-      const Experts experts(format, 9, 48, 100, random);
+      Experts experts(format, 9, 48, 100, random);
+      if (format == WeightFormat::f32 || format == WeightFormat::mxfp4)
+        experts.add_biases(random);
       const auto all = experts.pack(rig);
       std::vector<std::shared_ptr<const Weight>> apart;
       for (const auto& each : experts.apart)

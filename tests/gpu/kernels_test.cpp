@@ -195,6 +195,7 @@ TEST_CASE("embedding reads rows of the packed table exactly, and unknown ids as 
 
 TEST_CASE("norms and activations agree with the oracle, whatever ranks and rows") {
   constexpr double tolerance = 2e-6; // Relative to the result's size, at least 0.01.
+  const Gating clamped{Activation::clamped_silu, 1.702f, 2.5f};
   const Rig oracle("scalar", 1);
   Random random(6);
   for (const int cols : {384, 1024, 16, 5, 33}) {
@@ -204,7 +205,7 @@ TEST_CASE("norms and activations agree with the oracle, whatever ranks and rows"
     Matrix norm_in(9, cols, random, 3);
     const std::vector<float> weight = random.floats(std::size_t(cols));
     const auto run = [&](const Rig& rig, int rows) {
-      Matrix all(5 * rows, cols);
+      Matrix all(6 * rows, cols);
       const auto part = [&](int i) { return all.tensor().slice(i * rows, rows); };
       const Tensor first = norm_in.tensor().slice(0, rows);
       for (int r = 0; r < rows; ++r) {
@@ -215,9 +216,10 @@ TEST_CASE("norms and activations agree with the oracle, whatever ranks and rows"
       rig.run([&](Operations& ops) {
         ops.rms_norm(part(0), part(0), weight.data(), 1e-5f); // In place.
         ops.rms_norm_add(part(1), first, weight.data(), 1e-5f);
-        ops.gate(part(2), in.tensor().slice(0, rows), Activation::silu);
-        ops.gate(part(3), in.tensor().slice(0, rows), Activation::gelu_tanh);
+        ops.gate(part(2), in.tensor().slice(0, rows), Gating{Activation::silu});
+        ops.gate(part(3), in.tensor().slice(0, rows), Gating{Activation::gelu_tanh});
         ops.soft_cap(part(4), 30);
+        ops.gate(part(5), in.tensor().slice(0, rows), clamped);
       });
       return all;
     };
@@ -235,6 +237,11 @@ TEST_CASE("norms and activations agree with the oracle, whatever ranks and rows"
               doctest::Approx(gelu * in.at(r, cols + i)).epsilon(1e-5).scale(1));
         CHECK(expected.at(36 + r, i) ==
               doctest::Approx(30 * std::tanh(x / 30)).epsilon(1e-5).scale(1));
+        const double least = std::min(x, 2.5);
+        const double value = std::clamp(double(in.at(r, cols + i)), -2.5, 2.5) + 1;
+        CHECK(
+            expected.at(45 + r, i) ==
+            doctest::Approx(least / (1 + std::exp(-1.702 * least)) * value).epsilon(1e-5).scale(1));
       }
     Matrix scale = expected;
     for (std::size_t i = 0; i < scale.values.size(); ++i) { // The second's terms may cancel.
@@ -247,10 +254,25 @@ TEST_CASE("norms and activations agree with the oracle, whatever ranks and rows"
       const Matrix all = run(Rig(name, 2), 9);
       CHECK(worst(all, expected, scale) < tolerance);
       const Matrix one = run(Rig(name, 3), 1);
-      for (int i = 0; i < 5; ++i)
+      for (int i = 0; i < 6; ++i)
         CHECK(one.slice(i, 1) == all.slice(9 * i, 1));
     }
   }
+}
+
+TEST_CASE("NaN in a gate or in what it gates comes out, whatever the activation") {
+  for (const std::string& name : backends())
+    for (const Gating& gating : {Gating{Activation::silu}, Gating{Activation::gelu_tanh},
+                                 Gating{Activation::clamped_silu, 1.702f, 7}}) {
+      CAPTURE(name);
+      Matrix in(1, 40);
+      std::fill(in.values.begin(), in.values.end(), 2.0f);
+      in.values[3] = in.values[20 + 17] = NAN;
+      Matrix out(1, 20);
+      Rig(name, 1).run([&](Operations& ops) { ops.gate(out.tensor(), in.tensor(), gating); });
+      for (int i = 0; i < 20; ++i)
+        CHECK(std::isnan(out.at(0, i)) == (i == 3 || i == 17));
+    }
 }
 
 TEST_CASE("a product takes the rows that another operation has just made, and no older ones") {
@@ -282,7 +304,8 @@ TEST_CASE("a product takes the rows that another operation has just made, and no
       const Tensor half{in.values.data(), 11, cols, 2 * cols};
       check([&](Operations& ops) { ops.rms_norm(rows.tensor(), half, norm.data(), 0.1f); });
       check([&](Operations& ops) { ops.rms_norm_add(rows.tensor(), half, norm.data(), 0.1f); });
-      check([&](Operations& ops) { ops.gate(rows.tensor(), in.tensor(), Activation::silu); });
+      check(
+          [&](Operations& ops) { ops.gate(rows.tensor(), in.tensor(), Gating{Activation::silu}); });
       check([&](Operations& ops) { ops.soft_cap(rows.tensor(), 0.5f); });
       const std::vector<std::int32_t> order{1, 0, 2, 3, 4, 5, 10, 9, 8, 7, 6};
       check([&](Operations& ops) { ops.gather(rows.tensor(), half, order); });
@@ -357,8 +380,8 @@ TEST_CASE("portable kernels have the same bits on every machine with fused multi
     CHECK(fingerprint(out) == 0x6C59A1094DB04F50u);
     Matrix silu(3, 50), gelu(3, 50);
     rig.run([&](Operations& ops) {
-      ops.gate(silu.tensor(), out.tensor(), Activation::silu);
-      ops.gate(gelu.tensor(), out.tensor(), Activation::gelu_tanh);
+      ops.gate(silu.tensor(), out.tensor(), Gating{Activation::silu});
+      ops.gate(gelu.tensor(), out.tensor(), Gating{Activation::gelu_tanh});
     });
     CHECK(fingerprint(silu) == 0x43D3AD196D531076u);
     CHECK(fingerprint(gelu) == 0x421470261A81B30Fu);

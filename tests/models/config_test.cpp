@@ -137,6 +137,14 @@ TEST_CASE("a quantized checkpoint is called what its method is called") {
   }
 }
 
+TEST_CASE("bounds of an activation are for gpt-oss alone") {
+  for (const char* key : {"swiglu_limit", "swiglu_alpha"}) {
+    const auto refused = config_with(key, 7.0);
+    REQUIRE(!refused);
+    CHECK(refused.error().message.find(key) != std::string::npos);
+  }
+}
+
 TEST_CASE("an option that says no is as good as none") {
   for (const auto& [key, value] : {std::pair<const char*, json::value>{"sliding_window", nullptr},
                                    {"use_qk_norm", false},

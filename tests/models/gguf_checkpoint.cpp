@@ -5,6 +5,7 @@
 
 #include <boost/json.hpp>
 #include <cmath>
+#include <fmt/format.h>
 #include <numbers>
 
 namespace paceline::models::test {
@@ -58,6 +59,8 @@ void put_rope(GgufWriter& out, const std::string& prefix, const json::object& co
     if (type == "yarn")
       out.put(prefix + "rope.scaling.original_context_length",
               rope->at("original_max_position_embeddings").to_number<std::uint32_t>());
+    if (rope->contains("beta_fast"))
+      out.put(prefix + "rope.scaling.yarn_beta_fast", rope->at("beta_fast").to_number<float>());
   }
 }
 
@@ -81,6 +84,8 @@ std::string name_in_gguf(std::string name, bool post_norms) {
       {"self_attn.v_proj", "attn_v"},
       {"self_attn.qkv_proj", "attn_qkv"},
       {"self_attn.o_proj", "attn_output"},
+      {"self_attn.sinks", "attn_sinks.weight"},
+      {"mlp.router.", "ffn_gate_inp."},
       {"self_attn.q_norm", "attn_q_norm"},
       {"self_attn.k_norm", "attn_k_norm"},
       {"block_sparse_moe.gate", "ffn_gate_inp"},
@@ -123,6 +128,46 @@ std::string interleaved(std::string_view rows, std::size_t heads, std::size_t wi
       for (const std::size_t half : {std::size_t(0), head / 2})
         out += rows.substr(h * head + half + i * width, width);
   return out;
+}
+
+/// Adds gpt-oss's experts, [experts, inputs, outputs] in the folder, as tensors of [experts,
+/// outputs, inputs], where outputs of gate and up that take turns become two tensors; and their
+/// biases.
+void add_stack(GgufWriter& out, const WeightsFile& weights, const std::string& name) {
+  const bool bias = name.ends_with("_bias");
+  const bool down = name.find("down_proj") != name.npos;
+  const auto shape = weights.shape(name);
+  const auto inputs = bias ? 1 : std::size_t(shape[1]);
+  const auto outputs = std::size_t(shape.back());
+  const auto dtype = std::string(weights.header.at(name).at("dtype").as_string());
+  const std::string_view from = weights.tensor(name);
+  const std::size_t width = from.size() / (std::size_t(shape[0]) * inputs * outputs);
+  const std::size_t parts = down ? 1 : 2;
+  for (std::size_t part = 0; part < parts; ++part) {
+    std::string bytes;
+    for (std::size_t e = 0; e < std::size_t(shape[0]); ++e)
+      for (std::size_t o = part; o < outputs; o += parts)
+        for (std::size_t i = 0; i < inputs; ++i)
+          bytes += from.substr(((e * inputs + i) * outputs + o) * width, width);
+    const auto stored = dtype == "F32"   ? gpu::DType::f32
+                        : dtype == "F16" ? gpu::DType::f16
+                                         : gpu::DType::bf16;
+    std::uint32_t type = stored == gpu::DType::f32 ? 0 : stored == gpu::DType::f16 ? 1 : 30;
+    std::vector<std::uint64_t> sizes{std::uint64_t(shape[0]), outputs / parts, inputs};
+    if (bias) {
+      const auto values = widen(stored, bytes.data(), bytes.size() / width);
+      bytes.assign(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+      sizes.pop_back();
+      type = 0;
+    }
+    const std::string block = name.substr(0, name.find(".mlp.")).substr(13); // "model.layers."
+    out.tensor(fmt::format("blk.{}.ffn_{}_exps.{}", block,
+                           down        ? "down"
+                           : part == 0 ? "gate"
+                                       : "up",
+                           bias ? "bias" : "weight"),
+               type, sizes, bytes);
+  }
 }
 
 /// The matrices of all experts one behind the other, by the name of the first one's.
@@ -171,12 +216,16 @@ GgufWriter to_gguf(const std::string& folder, const std::string& architecture) {
   const json::object config = json::parse(read(folder + "/config.json")).as_object();
   GgufWriter out = gguf_metadata(architecture, config);
   const WeightsFile weights(folder);
-  const bool post_norms =
-      architecture.starts_with("gemma") || architecture == "olmo2" || architecture == "glm4moe";
+  const bool post_norms = architecture.starts_with("gemma") || architecture == "olmo2" ||
+                          architecture == "glm4moe" || architecture == "gpt-oss";
   const bool permuted =
       architecture == "llama" || architecture == "mistral3" || architecture == "smollm3";
   for (const std::string& name : weights.names()) {
     const bool expert = name.find(".experts.") != name.npos;
+    if (expert && architecture == "gpt-oss") {
+      add_stack(out, weights, name);
+      continue;
+    }
     if (expert && name.find(".experts.0.") == name.npos)
       continue;
     std::vector<std::uint64_t> shape;
@@ -194,7 +243,8 @@ GgufWriter to_gguf(const std::string& folder, const std::string& architecture) {
     }
     if (name.ends_with(".shared_expert_gate.weight"))
       shape.erase(shape.begin());
-    if (shape.size() == 1 || name.ends_with(".gate.weight")) { // Routers are f32, too.
+    if (shape.size() == 1 || name.ends_with(".gate.weight") ||
+        name.ends_with(".router.weight")) { // Routers are f32, too.
       std::vector<float> values = widen(stored, bytes.data(), bytes.size() / gpu::size_of(stored));
       if (architecture.starts_with("gemma") && name.find("norm") != name.npos)
         for (float& value : values)

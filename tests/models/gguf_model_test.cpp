@@ -56,6 +56,7 @@ std::vector<Case> cases() {
       {"GLM-4.5", "glm4moe"},
       {"GLM-4.5 Air, with groups", "glm4moe"},
       {"dots.llm1", "dots1"},
+      {"gpt-oss", "gpt-oss", {{"swiglu_limit", 7.0}}}, // Files have no word for another.
   };
 }
 

@@ -37,8 +37,8 @@ public:
   Result<std::vector<float>> bias(TensorKey key, int size) override {
     return folder_->bias(key, size);
   }
-  Result<std::vector<float>> norm(TensorKey key, int size) override {
-    return folder_->norm(key, size);
+  Result<std::vector<float>> vector(TensorKey key, int size) override {
+    return folder_->vector(key, size);
   }
   bool same(TensorKey a, TensorKey b) const override { return folder_->same(a, b); }
   void read_ahead_tables() const override {}

@@ -31,7 +31,7 @@ public:
                  const gpu::KvLayer&) override {
     std::abort();
   }
-  void gate(gpu::Tensor, gpu::Tensor, gpu::Activation) override { std::abort(); }
+  void gate(gpu::Tensor, gpu::Tensor, const gpu::Gating&) override { std::abort(); }
   void soft_cap(gpu::Tensor, float) override { std::abort(); }
   void gather(gpu::Tensor, gpu::Tensor, std::span<const std::int32_t>) override { std::abort(); }
   void scatter(gpu::Tensor, gpu::Tensor, std::span<const std::int32_t>) override { std::abort(); }

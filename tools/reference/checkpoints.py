@@ -34,7 +34,7 @@ GEMMA = {"hidden_activation": "gelu_pytorch_tanh", "head_dim": 16, "query_pre_at
 
 def case(name, architecture, options, change, dtypes=("f32", "bf16"), **more):
     model_type = {"Gemma3": "gemma3_text", "Qwen2Moe": "qwen2_moe", "Qwen3Moe": "qwen3_moe",
-                  "Glm4Moe": "glm4_moe"}.get(architecture, architecture.lower())
+                  "Glm4Moe": "glm4_moe", "GptOss": "gpt_oss"}.get(architecture, architecture.lower())
     config = {**BASE, "architectures": [architecture + "ForCausalLM"], "model_type": model_type, **options}
     return {"name": name, "config": config, "change": change, "dtypes": dtypes, **more}
 
@@ -136,6 +136,18 @@ CASES = [
          {"n_routed_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 16, "n_shared_experts": 1,
           "norm_topk_prob": False, "attention_bias": True, "sliding_window": 20, "max_window_layers": 1},
          {"sliding_window": 30}),
+    case("gpt-oss", "GptOss",
+         {"head_dim": 16, "num_local_experts": 6, "num_experts_per_tok": 2, "attention_bias": True, "sliding_window": 20,
+          "swiglu_limit": 1.0, "rope_theta": 150000, "rope_scaling": {
+              "rope_type": "yarn", "factor": 8.0, "beta_fast": 8.0, "beta_slow": 1.0, "truncate": False,
+              "original_max_position_embeddings": 32}}, {"swiglu_limit": 7.0}, shards=2),
+    case("gpt-oss with listed layers and its own rotation", "GptOss",
+         {"head_dim": 24, "num_attention_heads": 6, "num_local_experts": 4, "num_experts_per_tok": 3, "attention_bias": False,
+          "layer_types": ["full_attention", "full_attention", "sliding_attention"], "sliding_window": 9,
+          "swiglu_alpha": 0.5}, {"swiglu_alpha": 2.5}),
+    case("gpt-oss, new spelling", "GptOss",
+         {"num_hidden_layers": 2, "num_local_experts": 8, "num_experts_per_tok": 4, "head_dim": 16, "sliding_window": 16,
+          "rope_parameters": {"rope_type": "default", "rope_theta": 5000.0}}, {"sliding_window": 40}),
 ]
 
 
@@ -145,10 +157,13 @@ def scale_of(name, shape, config):
         return 0.5, 0.0
     if "norm" in name:
         return 0.4, 0.0 if "Gemma" in config["architectures"][0] else 1.0
+    if "sinks" in name:
+        return 2.0, 0.0
     if "embed_tokens" in name:
         return (0.15 if config["tie_word_embeddings"] else 1.0), 0.0
     gain = 2.2 if "q_proj" in name or "k_proj" in name or "qkv_proj" in name else 1.7
-    return round(gain / math.sqrt(shape[-1]), 4), 0.0
+    inputs = shape[1] if len(shape) == 3 else shape[-1] # gpt-oss's experts are [experts, inputs, outputs]
+    return round(gain / math.sqrt(inputs), 4), 0.0
 
 
 def as_stored(name, shape, config):
@@ -156,7 +171,7 @@ def as_stored(name, shape, config):
     mixtral = config["model_type"] == "mixtral"
     if mixtral:
         name = name.replace(".mlp.", ".block_sparse_moe.")
-    if ".experts." not in name:
+    if ".experts." not in name or config["model_type"] == "gpt_oss":
         return [[name, shape]]
     parts, (experts, rows, cols) = ("gate", "up") if "gate_up" in name else ("down",), shape
     called = {"gate": "w1", "up": "w3", "down": "w2"} if mixtral else {part: part + "_proj" for part in ("gate", "up", "down")}

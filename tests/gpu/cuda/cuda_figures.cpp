@@ -297,7 +297,7 @@ public:
                                             staged()));
     else if (name == "gate")
       PACELINE_CUDA_CHECK(kernels::gate(queue, gated_->tensor(n, shape_.ffn),
-                                        up_->tensor(n, 2 * shape_.ffn), Activation::silu,
+                                        up_->tensor(n, 2 * shape_.ffn), Gating{Activation::silu},
                                         staged()));
     else
       PACELINE_CUDA_CHECK(kernels::rope_store(queue, qkv_->tensor(n, shape_.qkv()), shape_.heads,
@@ -325,7 +325,7 @@ public:
       PACELINE_CUDA_CHECK(kernels::linear(queue, hidden, heads, staged(), w.o, true));
       PACELINE_CUDA_CHECK(kernels::rms_norm(queue, normed, hidden, norm, 1e-5f, false, staged()));
       PACELINE_CUDA_CHECK(kernels::linear(queue, up, normed, staged(), w.up, false));
-      PACELINE_CUDA_CHECK(kernels::gate(queue, gated, up, Activation::silu, staged()));
+      PACELINE_CUDA_CHECK(kernels::gate(queue, gated, up, Gating{Activation::silu}, staged()));
       PACELINE_CUDA_CHECK(kernels::linear(queue, hidden, gated, staged(), w.down, true));
     }
     PACELINE_CUDA_CHECK(kernels::rms_norm(queue, normed, hidden, norm, 1e-5f, false, staged()));

@@ -143,20 +143,20 @@ TEST_CASE("pieces that differ in one thing alone are not taken for each other") 
   Matrix in(8, 64, random, 4);
   Matrix other(8, 64, random, 4);
   Matrix out(8, 32);
-  const auto gate = [&](Matrix& from, Activation activation, int rows) {
-    return [&, activation, rows](Operations& ops) {
-      ops.gate(out.tensor().slice(0, rows), from.tensor().slice(0, rows), activation);
+  const auto gate = [&](Matrix& from, const Gating& gating, int rows) {
+    return [&, gating, rows](Operations& ops) {
+      ops.gate(out.tensor().slice(0, rows), from.tensor().slice(0, rows), gating);
     };
   };
-  const Body usual = gate(in, Activation::silu, 8);
+  const Body usual = gate(in, Gating{Activation::silu}, 8);
   SUBCASE("in a number") {
-    check_told_apart(rig, out.tensor(), {usual, gate(in, Activation::gelu_tanh, 8)});
+    check_told_apart(rig, out.tensor(), {usual, gate(in, Gating{Activation::gelu_tanh}, 8)});
   }
   SUBCASE("in an address") {
-    check_told_apart(rig, out.tensor(), {usual, gate(other, Activation::silu, 8)});
+    check_told_apart(rig, out.tensor(), {usual, gate(other, Gating{Activation::silu}, 8)});
   }
   SUBCASE("in a view's rows") {
-    check_told_apart(rig, out.tensor(), {usual, gate(in, Activation::silu, 5)});
+    check_told_apart(rig, out.tensor(), {usual, gate(in, Gating{Activation::silu}, 5)});
   }
   SUBCASE("in a call more") {
     check_told_apart(rig, out.tensor(), {usual, [&](Operations& ops) {

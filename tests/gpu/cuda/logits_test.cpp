@@ -64,7 +64,7 @@ TEST_CASE("a mixture's logits on a GPU are the CPU's, and a row's the same in an
     all.resize(3);
     CHECK(test::same_bits(logits("cuda:0", options, 3), all));
   };
-  for (const char* name : {"Qwen 3 MoE", "Qwen 2 MoE", "GLM-4.5 Air, with groups"}) {
+  for (const char* name : {"Qwen 3 MoE", "Qwen 2 MoE", "GLM-4.5 Air, with groups", "gpt-oss"}) {
     CAPTURE(std::string(name));
     check(name);
   }
