@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <boost/json/array.hpp>
+#include <cmath>
 #include <doctest/doctest.h>
 #include <fstream>
 #include <iterator>
@@ -75,6 +76,21 @@ std::vector<Fault> all_faults() {
   return all;
 }
 
+/// Makes the lists of an answer those of the distribution at a temperature, among the listed.
+void temper_lists(boost::json::object& answer, double temperature) {
+  auto& choice = answer.at("choices").as_array().front().as_object();
+  auto* scores = choice.if_contains("logprobs");
+  if (temperature == 0 || !scores || !scores->is_object())
+    return;
+  for (boost::json::value& list : scores->as_object().at("top_logprobs").as_array()) {
+    double sum = 0;
+    for (const auto& [name, logprob] : list.as_object())
+      sum += std::exp(logprob.to_number<double>() / temperature);
+    for (auto& [name, logprob] : list.as_object())
+      logprob = logprob.to_number<double>() / temperature - std::log(sum);
+  }
+}
+
 /// Time that the checks of what is drawn share: each has an eighth of it.
 constexpr double drawing_seconds = 80;
 
@@ -128,6 +144,58 @@ TEST_CASE("an honest server is not flagged, whatever the delays and the borders 
       CHECK(verdict == Verdict::pass); // All is offered, and decided with the demo pair, too.
     }
   }
+}
+
+TEST_CASE("honest servers that offer less are not flagged either") {
+  const auto beyond = [](const char* field, std::int64_t most) {
+    return [field, most](Exchange& exchange) {
+      const auto* value = exchange.request.if_contains(field);
+      if (value && (!value->is_int64() || value->get_int64() > most))
+        exchange.refusal = 400;
+    };
+  };
+  const std::vector<Fault> servers{
+      {"chats alone",
+       "",
+       [](Exchange& exchange) {
+         if (exchange.has("prompt") && !exchange.has("add_special_tokens"))
+           exchange.refusal = 404;
+       },
+       {}},
+      {"few likeliest tokens", "", beyond("logprobs", 5), {}},
+      {"none of the fields that OpenAI does not have",
+       "",
+       [](Exchange& exchange) {
+         for (const char* field : {"top_k", "min_p", "repetition_penalty", "ignore_eos",
+                                   "stop_token_ids", "min_tokens", "bad_words", "seed", "echo"})
+           if (exchange.has(field))
+             exchange.refusal = 400;
+       },
+       {}},
+  };
+  const Served server(SpeculationMode::sync);
+  for (const Fault& one : servers) {
+    CAPTURE(one.name);
+    const FaultyProxy proxy(server.port(), one);
+    const auto verdicts = verdicts_of_honest(outcomes_of(
+        proxy.port(),
+        {"equality/repeat", "equality/streamed", "ends", "logprobs", "warping", "seeds"}, 1));
+    CHECK(verdicts.at("equality/streamed") == Verdict::pass);
+    CHECK(verdicts.at("ends/max-tokens") == Verdict::pass);
+    CHECK(verdicts.at("warping/logit-bias-ban") == Verdict::pass);
+  }
+}
+
+TEST_CASE("lists of what temperature has left are told from raw ones") {
+  const Served server(SpeculationMode::sync);
+  const Fault reported{"", "", {}, [](Exchange& exchange, boost::json::object& answer) {
+                         const auto* temperature = exchange.request.if_contains("temperature");
+                         if (temperature && temperature->is_number())
+                           temper_lists(answer, temperature->to_number<double>());
+                       }};
+  const FaultyProxy proxy(server.port(), reported);
+  const auto outcomes = outcomes_of(proxy.port(), {"distribution/temperature-1.3"}, 40);
+  verdicts_of_honest(outcomes);
 }
 
 TEST_CASE("what an honest server draws is not flagged") {

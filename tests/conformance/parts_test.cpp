@@ -134,7 +134,11 @@ TEST_CASE("whatever else a server sends is no answer, and says why") {
         "HTTP 400: no such field");
   for (const char* body : {"", "what", "[]", "{}", R"({"choices": []})", R"({"choices": [1]})",
                            R"({"choices": [{"text": 5, "logprobs": [1]}]})",
-                           R"({"choices": [{"index": -7, "logprobs": {"tokens": [5]}}]})"}) {
+                           R"({"choices": [{"index": -7, "logprobs": {"tokens": [5]}}]})",
+                           R"({"choices": [{"index": 1e308}], "usage": {"prompt_tokens": 1e99}})",
+                           R"({"choices": [{"logprobs": {"content": [{"bytes": [-1, 1e9]}]}}]})",
+                           R"({"choices": [{"logprobs": {"tokens": ["a"], "text_offset": [1e99],
+                             "token_logprobs": ["x"], "top_logprobs": [[1]]}}]})"}) {
     CAPTURE(body);
     const Answer answer = read_answer(200, body, false);
     CHECK((!answer.ok() || answer.text().empty()));

@@ -23,17 +23,18 @@ std::string text_in(const json::value* within, std::string_view name) {
   return text ? std::string(*text) : std::string();
 }
 
-std::optional<double> number_of(const json::value* value) {
+/// Returns a number of a type; none: it is not one, or the type does not hold it.
+template <class Number>
+std::optional<Number> number_of(const json::value* value) {
   if (!value || !value->is_number())
     return std::nullopt;
   json::error_code wrong;
-  const double number = value->to_number<double>(wrong);
+  const Number number = value->to_number<Number>(wrong);
   return wrong ? std::nullopt : std::optional(number);
 }
 
 std::optional<int> count_in(const json::value* within, std::string_view name) {
-  const auto number = number_of(member(within, name));
-  return number ? std::optional(int(*number)) : std::nullopt;
+  return number_of<int>(member(within, name));
 }
 
 const json::array* list_in(const json::value* within, std::string_view name) {
@@ -51,7 +52,7 @@ std::optional<std::string> bytes_in(const json::value& entry) {
     return std::nullopt;
   std::string bytes;
   for (const json::value& one : *list)
-    bytes += char(number_of(&one).value_or(0));
+    bytes += char(number_of<unsigned char>(&one).value_or(0));
   return bytes;
 }
 
@@ -59,11 +60,11 @@ std::optional<std::string> bytes_in(const json::value& entry) {
 void read_content(const json::array& content, std::vector<Scored>& tokens) {
   for (const json::value& entry : content) {
     Scored scored{.token = text_in(&entry, "token"),
-                  .logprob = number_of(member(&entry, "logprob"))};
+                  .logprob = number_of<double>(member(&entry, "logprob"))};
     scored.bytes = bytes_in(entry);
     if (const auto* top = list_in(&entry, "top_logprobs"))
       for (const json::value& one : *top)
-        if (const auto logprob = number_of(member(&one, "logprob")))
+        if (const auto logprob = number_of<double>(member(&one, "logprob")))
           scored.top.emplace_back(text_in(&one, "token"), *logprob);
     sort_top(scored);
     tokens.push_back(std::move(scored));
@@ -81,16 +82,15 @@ void read_lists(const json::value& logprobs, std::vector<Scored>& tokens) {
     if (const auto* name = (*names)[i].if_string())
       scored.token = std::string(*name);
     if (values && i < values->size())
-      scored.logprob = number_of(&(*values)[i]);
+      scored.logprob = number_of<double>(&(*values)[i]);
     const auto* top = tops && i < tops->size() ? (*tops)[i].if_object() : nullptr;
     if (top)
       for (const auto& [name, value] : *top)
-        if (const auto logprob = number_of(&value))
+        if (const auto logprob = number_of<double>(&value))
           scored.top.emplace_back(name, *logprob);
     sort_top(scored);
     if (offsets && i < offsets->size())
-      if (const auto offset = number_of(&(*offsets)[i]))
-        scored.offset = std::int64_t(*offset);
+      scored.offset = number_of<std::int64_t>(&(*offsets)[i]);
     tokens.push_back(std::move(scored));
   }
 }
@@ -168,6 +168,8 @@ Answer read_answer(unsigned status, const std::string& body, bool streamed) {
 }
 
 std::string excerpt(std::string_view text, std::size_t most) {
+  while (!text.empty() && (static_cast<unsigned char>(text[0]) & 0xC0u) == 0x80u)
+    text.remove_prefix(1); // Nor does one begin in its midst.
   std::string cut(text.substr(0, most));
   while (!cut.empty() && cut.size() < text.size() &&
          (static_cast<unsigned char>(text[cut.size()]) & 0xC0u) == 0x80u)

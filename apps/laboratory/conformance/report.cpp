@@ -1,6 +1,6 @@
 #include "apps/laboratory/conformance/report.hpp"
 
-#include "apps/console/output.hpp"
+#include "apps/console/screen_text.hpp"
 
 #include <algorithm>
 #include <boost/json/array.hpp>
@@ -56,7 +56,7 @@ std::string report_text(const Subject& subject, const std::vector<Outcome>& outc
     if (one.finding.verdict == Verdict::fail && !one.finding.curl.empty())
       text += fmt::format("{:15}{}\n", "", one.finding.curl);
   }
-  return text + "\n" + counts_text(outcomes);
+  return printable(text + "\n" + counts_text(outcomes)); // The server has written much of it.
 }
 
 json::object report_json(const Subject& subject, const std::vector<Outcome>& outcomes) {

@@ -17,7 +17,7 @@ struct SubjectOptions {
   std::string model;                      ///< Empty: the first that the server names.
   /// Fields that switch speculation off; none: those of servers that are known, if this is one.
   std::optional<boost::json::object> off;
-  double seconds = 60;    ///< Time for all that is drawn by chance.
+  double seconds = 120;   ///< Time for all that is drawn by chance.
   std::uint64_t seed = 1; ///< Of the suite's own choices.
   int at_once = 16;       ///< Requests under way, where they are many.
 };

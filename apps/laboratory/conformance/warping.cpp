@@ -302,6 +302,9 @@ Finding check_penalties(Subject& subject, const Penalties& penalties) {
     if (shows_warped(shown))
       unclear = subject.say(Verdict::not_decidable,
                             "the log-probabilities are of what penalties have left", shown);
+    else if (before.empty())
+      unclear = subject.say(Verdict::not_decidable,
+                            *wrong + "; the prompt may count, and nobody tells its tokens", shown);
     else
       return subject.say(Verdict::fail, *wrong, shown);
   }
