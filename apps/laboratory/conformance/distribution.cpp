@@ -208,9 +208,9 @@ void add_distribution(Checks& checks) {
               tempered(1));
   add_setting(checks, "temperature-1.3", "tokens have the reported distribution at temperature 1.3",
               tempered(1.3));
-  add_setting(checks, "top-p", "with top_p 0.8, tokens are drawn from those that have it together",
-              {{{"temperature", 1}, {"top_p", 0.8}},
-               [](const CleanList& list) { return at_top_p(list, 0.8); }});
+  add_setting(checks, "top-p", "with top_p 0.6, tokens are drawn from those that have it together",
+              {{{"temperature", 1}, {"top_p", 0.6}},
+               [](const CleanList& list) { return at_top_p(list, 0.6); }});
   add_setting(checks, "top-k", "with top_k 4, tokens are drawn from the four likeliest",
               {{{"temperature", 1}, {"top_k", 4}},
                [](const CleanList& list) { return at_top_k(list, 4); }});

@@ -1,4 +1,5 @@
 // What the server does when clients go away, or ask for nonsense.
+#include "apps/console/json_text.hpp"
 #include "apps/laboratory/conformance/comparison.hpp"
 #include "apps/laboratory/conformance/subject.hpp"
 #include "apps/laboratory/load/server_metrics.hpp"
@@ -45,7 +46,7 @@ Finding check_breaks(Subject& subject, const std::vector<json::object>& bodies,
   if (left && *left > 0)
     return {Verdict::fail,
             fmt::format("{:g} requests are left {} s after {}", *left, settle_time.count(), how),
-            subject.curl_raw(json::serialize(bodies.front()))};
+            subject.curl_raw(json_text(bodies.front()))};
   const auto after = subject.ask_all(small_bodies(subject));
   for (const Answer& answer : after)
     if (!answer.ok()) // What those held was not given back.

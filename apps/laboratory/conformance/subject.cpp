@@ -1,5 +1,7 @@
 #include "apps/laboratory/conformance/subject.hpp"
 
+#include "apps/console/json_text.hpp"
+
 #include <algorithm>
 #include <array>
 #include <boost/asio/post.hpp>
@@ -338,7 +340,7 @@ Finding Subject::say(Verdict verdict, std::string evidence, const Answer& shown)
 }
 
 std::string Subject::curl(const Answer& answer) const {
-  return curl(path_of(answer.asked), json::serialize(answer.asked), answer.plain);
+  return curl(path_of(answer.asked), json_text(answer.asked), answer.plain);
 }
 
 std::string Subject::curl_raw(const std::string& body) const {
