@@ -68,7 +68,7 @@ asio::awaitable<void> Proxy::accept() {
 
 /// Waits for a moment, sometimes.
 asio::awaitable<void> Proxy::dawdle() {
-  if (random_() % 8 != 0)
+  if (random_() % 32 != 0)
     co_return;
   asio::steady_timer moment(io_, std::chrono::microseconds(random_() % 1000));
   co_await moment.async_wait(asio::as_tuple(asio::use_awaitable));
