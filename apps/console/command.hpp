@@ -19,6 +19,7 @@ struct Command {
 Command add_generate(CLI::App& program);
 Command add_chat(CLI::App& program);
 Command add_completion(CLI::App& program);
+Command add_conformance(CLI::App& program);
 Command add_demo(CLI::App& program);
 Command add_help(CLI::App& program);
 Command add_bench(CLI::App& program);

@@ -6,6 +6,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 
@@ -30,6 +31,10 @@ Proxy::Proxy(std::uint16_t server, std::vector<std::size_t> budgets, std::uint16
       later_(later != 0 ? later : server), budgets_(std::move(budgets)) {
   asio::co_spawn(io_, accept(), asio::detached);
   thread_ = std::thread([this] { io_.run(); });
+}
+
+Proxy::Proxy(std::uint16_t server, Ragged) : Proxy(server, std::vector<std::size_t>()) {
+  asio::post(io_, [this] { ragged_ = true; });
 }
 
 Proxy::~Proxy() {
@@ -61,13 +66,24 @@ asio::awaitable<void> Proxy::accept() {
   }
 }
 
+/// Waits for a moment, sometimes.
+asio::awaitable<void> Proxy::dawdle() {
+  if (random_() % 32 != 0)
+    co_return;
+  asio::steady_timer moment(io_, std::chrono::microseconds(random_() % 1000));
+  co_await moment.async_wait(asio::as_tuple(asio::use_awaitable));
+}
+
 asio::awaitable<void> Proxy::forward(std::shared_ptr<Pair> pair, bool up) {
   tcp::socket& from = up ? pair->client : pair->server;
   tcp::socket& to = up ? pair->server : pair->client;
   std::array<char, 256> part{};
   for (;;) {
-    const auto [ended, read] =
-        co_await from.async_read_some(asio::buffer(part), asio::as_tuple(asio::use_awaitable));
+    const std::size_t most = ragged_ ? 1 + random_() % part.size() : part.size();
+    const auto [ended, read] = co_await from.async_read_some(asio::buffer(part.data(), most),
+                                                             asio::as_tuple(asio::use_awaitable));
+    if (ragged_)
+      co_await dawdle();
     const std::size_t count = std::min(read, pair->budget);
     pair->budget -= count;
     const auto [failed, wrote] = co_await asio::async_write(to, asio::buffer(part.data(), count),

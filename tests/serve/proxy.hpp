@@ -1,4 +1,5 @@
-// A proxy between client and server that breaks connections where it is told to.
+// A proxy between client and server that breaks connections where it is told to, or tears what goes
+// through them to pieces.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -6,6 +7,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <cstdint>
 #include <memory>
+#include <random>
 #include <set>
 #include <thread>
 #include <vector>
@@ -17,6 +19,9 @@ public:
   /// The i-th connection breaks when budgets[i] bytes have gone through it, both ways together;
   /// those after that do not, and go to the port `later`, if that is given.
   Proxy(std::uint16_t server, std::vector<std::size_t> budgets, std::uint16_t later = 0);
+  /// One that breaks none, and hands on pieces of random lengths after random delays.
+  struct Ragged {};
+  Proxy(std::uint16_t server, Ragged);
   ~Proxy();
   Proxy(const Proxy&) = delete;
   Proxy& operator=(const Proxy&) = delete;
@@ -27,6 +32,7 @@ private:
   struct Pair;
   boost::asio::awaitable<void> accept();
   boost::asio::awaitable<void> forward(std::shared_ptr<Pair> pair, bool up);
+  boost::asio::awaitable<void> dawdle();
 
   boost::asio::io_context io_{1};
   boost::asio::ip::tcp::acceptor acceptor_;
@@ -34,6 +40,8 @@ private:
   std::uint16_t later_;
   std::vector<std::size_t> budgets_;
   std::size_t accepted_ = 0;
+  bool ragged_ = false;
+  std::mt19937 random_{1}; // of the io_context's thread
   std::set<Pair*> pairs_;
   std::thread thread_;
 };

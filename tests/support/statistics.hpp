@@ -1,21 +1,12 @@
-// Pearson's chi-square test with the exact tail of the chi-square distribution.
+// The chi-square test as tests use it.
 #pragma once
 
-#include <cstdint>
-#include <span>
+#include "sampling/chi_square.hpp"
 
 namespace paceline::testing {
 
-struct ChiSquare {
-  double statistic = 0;
-  int cells = 0;      ///< After pooling.
-  double p_value = 1; ///< Probability of a statistic at least this large if the counts fit.
-};
-
-/// counts against cell probabilities (their sum 1). Cells that expect fewer than `least` counts
-/// are pooled into one. A count where the probability is 0 gives p_value 0. Threads: any.
-ChiSquare chi_square(std::span<const double> probabilities, std::span<const std::uint64_t> counts,
-                     double least = 10);
+using sampling::chi_square;
+using sampling::ChiSquare;
 
 /// Every statistical check asks for a p-value above this. A test program makes fewer than three
 /// hundred such checks, so that it alarms falsely for fewer than three choices of seeds in a

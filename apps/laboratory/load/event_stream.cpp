@@ -82,6 +82,8 @@ bool EventStream::take(std::string_view data) {
     error_ = "the stream holds something that is no JSON";
     return false;
   }
+  if (see_)
+    see_(event);
   if (find(&event, "error"))
     error_ = error_message(data);
   if (const auto* usage = find(&event, "usage"); usage && usage->is_object()) {

@@ -1,16 +1,22 @@
 // A reader of the server-sent events of an answer by OpenAI's API.
 #pragma once
 
+#include <boost/json/fwd.hpp>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace paceline::apps::load {
 
 /// The contents of an answer's events so far.
 class EventStream {
 public:
+  /// see: called with each event; may be empty.
+  explicit EventStream(std::function<void(const boost::json::value&)> see = {})
+      : see_(std::move(see)) {}
+
   /// Takes more of the answer's bytes, of any length. Returns how many of the events in them
   /// brought text.
   int feed(std::string_view bytes);
@@ -26,6 +32,7 @@ public:
 private:
   bool take(std::string_view data);
 
+  std::function<void(const boost::json::value&)> see_;
   std::string line_; ///< The current line, whose end has not come yet.
   bool complete_ = false;
   std::string error_;

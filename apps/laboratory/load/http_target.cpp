@@ -6,15 +6,11 @@
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/json/array.hpp>
-#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <boost/json/value_from.hpp>
-#include <boost/json/value_to.hpp>
-#include <fmt/format.h>
 #include <utility>
 
 namespace paceline::apps::load {
@@ -22,19 +18,9 @@ namespace asio = boost::asio;
 using Clock = std::chrono::steady_clock;
 
 // The arguments of coroutines are named variables: GCC 12 destroys such temporaries twice.
-namespace {
-
-/// Returns a text such as "HTTP 429: the queue is full".
-std::string refusal_text(unsigned status, std::string_view body) {
-  const std::string said = error_message(body);
-  return fmt::format("HTTP {}{}{}", status, said.empty() ? "" : ": ", said);
-}
-
-} // namespace
 
 HttpTarget::HttpTarget(HttpOptions options, Api api, boost::json::object request)
-    : work_(io_.get_executor()), client_(io_, std::move(options)), api_(api),
-      request_(std::move(request)), looks_(io_) {
+    : server_(std::move(options)), api_(api), request_(std::move(request)), looks_(server_.io()) {
   request_["stream"] = true;
   request_["stream_options"] = {{"include_usage", true}};
 }
@@ -45,51 +31,11 @@ HttpTarget::~HttpTarget() {
 
 // --- before the load
 
-asio::awaitable<Result<HttpTarget::Reply>> HttpTarget::fetch(HttpClient::Ask what) {
-  Reply reply;
-  HttpClient::Take take = [&](unsigned, std::string_view piece) {
-    if (reply.body.size() < limits::answer_bytes)
-      reply.body += piece;
-  };
-  const auto answered = co_await client_.ask(std::move(what), std::move(take));
-  if (!answered)
-    co_return tl::unexpected(answered.error());
-  reply.status = *answered;
-  co_return reply;
-}
-
-Result<HttpTarget::Reply> HttpTarget::fetch_now(HttpClient::Ask what) {
-  std::optional<Result<Reply>> reply;
-  asio::co_spawn(io_, fetch(std::move(what)),
-                 [&](std::exception_ptr, Result<Reply> done) { reply = std::move(done); });
-  while (!reply)
-    io_.run_one();
-  return std::move(*reply);
-}
-
-Result<std::string> HttpTarget::first_model() {
-  const auto reply = fetch_now({"GET", "/v1/models"});
-  if (!reply)
-    return tl::unexpected(reply.error());
-  const std::string place = client_.url().text();
-  if (reply->status != 200)
-    return fail(
-        ErrorCode::unavailable,
-        fmt::format("{}/v1/models answers {}", place, refusal_text(reply->status, reply->body)),
-        reply->status == 401 ? "set OPENAI_API_KEY" : "name the --served-model-name");
-  boost::system::error_code wrong;
-  const auto models = boost::json::parse(reply->body, wrong);
-  const auto* id = wrong ? nullptr : models.find_pointer("/data/0/id", wrong);
-  if (!id || !id->is_string())
-    return fail(ErrorCode::unavailable, place + " names no model", "name the --served-model-name");
-  return boost::json::value_to<std::string>(*id);
-}
-
 Result<void> HttpTarget::open(std::string name) {
-  if (auto found = client_.open(); !found)
+  if (auto found = server_.open(); !found)
     return found;
   if (name.empty()) {
-    auto first = first_model();
+    auto first = server_.first_model();
     if (!first)
       return tl::unexpected(first.error());
     name = std::move(*first);
@@ -100,17 +46,7 @@ Result<void> HttpTarget::open(std::string name) {
 }
 
 std::vector<TokenId> HttpTarget::tokenize(const std::string& text) {
-  const boost::json::object body{
-      {"model", model_}, {"prompt", text}, {"add_special_tokens", false}};
-  const auto reply = fetch_now({"POST", "/tokenize", boost::json::serialize(body)});
-  boost::system::error_code wrong;
-  const auto answer =
-      boost::json::parse(reply && reply->status == 200 ? reply->body : std::string("{}"), wrong);
-  const auto* tokens = wrong ? nullptr : answer.find_pointer("/tokens", wrong);
-  if (!tokens)
-    return {};
-  auto ids = boost::json::try_value_to<std::vector<TokenId>>(*tokens);
-  return ids.has_error() ? std::vector<TokenId>() : std::move(*ids);
+  return server_.tokenize(model_, text);
 }
 
 // --- the load
@@ -121,7 +57,7 @@ double HttpTarget::now() const {
 
 void HttpTarget::begin(asio::awaitable<void> work) {
   ++open_;
-  asio::co_spawn(io_, std::move(work), [this](std::exception_ptr) { --open_; });
+  asio::co_spawn(server_.io(), std::move(work), [this](std::exception_ptr) { --open_; });
 }
 
 void HttpTarget::send(std::size_t item, const Item& what) {
@@ -158,7 +94,7 @@ asio::awaitable<void> HttpTarget::follow(std::size_t item, std::string body) {
   };
   HttpClient::Ask what{"POST", api_ == Api::chat ? "/v1/chat/completions" : "/v1/completions",
                        std::move(body)};
-  const auto answer = co_await client_.ask(std::move(what), std::move(take));
+  const auto answer = co_await server_.http().ask(std::move(what), std::move(take));
   end(item, answer, events, refusal, parts);
 }
 
@@ -185,9 +121,9 @@ void HttpTarget::end(std::size_t item, const Result<unsigned>& answer, const Eve
 std::optional<Event> HttpTarget::next(std::optional<double> until) {
   while (events_.empty() && !waked_ && (until || sent_ > 0)) {
     if (!until)
-      io_.run_one();
+      server_.io().run_one();
     else if (const double left = *until - now(); left > 0)
-      io_.run_one_for(base::from_seconds(left));
+      server_.io().run_one_for(base::from_seconds(left));
     else
       break;
   }
@@ -200,14 +136,14 @@ std::optional<Event> HttpTarget::next(std::optional<double> until) {
 }
 
 void HttpTarget::wake() {
-  asio::post(io_, [this] { waked_ = true; });
+  asio::post(server_.io(), [this] { waked_ = true; });
 }
 
 void HttpTarget::cancel() {
-  client_.close();
+  server_.http().close();
   looks_.cancel();
   while (open_ > 0)
-    io_.run_one();
+    server_.io().run_one();
   events_.clear();
   sent_ = 0;
 }
@@ -216,7 +152,7 @@ void HttpTarget::cancel() {
 
 asio::awaitable<void> HttpTarget::look() {
   HttpClient::Ask what{"GET", "/metrics"};
-  const auto page = co_await fetch(std::move(what));
+  const auto page = co_await server_.fetch(std::move(what));
   if (page && page->status == 200)
     state_ = read_metrics(page->body);
 }
@@ -224,7 +160,7 @@ asio::awaitable<void> HttpTarget::look() {
 void HttpTarget::refresh_state() {
   begin(look());
   while (open_ > 0 && !waked_)
-    io_.run_one();
+    server_.io().run_one();
 }
 
 /// Reads the metrics while there are requests under way.

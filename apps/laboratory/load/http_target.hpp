@@ -2,10 +2,9 @@
 #pragma once
 
 #include "apps/laboratory/load/event_stream.hpp"
-#include "apps/laboratory/load/http_client.hpp"
+#include "apps/laboratory/load/server_client.hpp"
 #include "apps/laboratory/load/target.hpp"
 
-#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/json/object.hpp>
 #include <chrono>
@@ -38,13 +37,6 @@ public:
   std::optional<TargetState> state() override { return state_; }
 
 private:
-  struct Reply {
-    unsigned status = 0;
-    std::string body;
-  };
-  boost::asio::awaitable<Result<Reply>> fetch(HttpClient::Ask what);
-  Result<Reply> fetch_now(HttpClient::Ask what);
-  Result<std::string> first_model();
   std::string body_of(const Item& item) const;
   boost::asio::awaitable<void> follow(std::size_t item, std::string body);
   boost::asio::awaitable<void> watch();
@@ -53,9 +45,7 @@ private:
   void end(std::size_t item, const Result<unsigned>& answer, const EventStream& events,
            const std::string& refusal, int parts);
 
-  boost::asio::io_context io_{1};
-  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
-  HttpClient client_;
+  ServerClient server_;
   Api api_;
   boost::json::object request_;
   std::string model_;

@@ -1,4 +1,4 @@
-#include "tests/support/statistics.hpp"
+#include "sampling/chi_square.hpp"
 
 #include <algorithm>
 #include <boost/math/special_functions/gamma.hpp>
@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-namespace paceline::testing {
+namespace paceline::sampling {
 
 ChiSquare chi_square(std::span<const double> probabilities, std::span<const std::uint64_t> counts,
                      double least) {
@@ -44,4 +44,4 @@ ChiSquare chi_square(std::span<const double> probabilities, std::span<const std:
   return out;
 }
 
-} // namespace paceline::testing
+} // namespace paceline::sampling
