@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 using namespace paceline;
-using paceline::testing::contents;
 using base::can_write_file;
+using paceline::testing::contents;
 using testing::TemporaryFolder;
 namespace fs = std::filesystem;
 
