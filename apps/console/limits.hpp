@@ -121,6 +121,8 @@ inline constexpr std::chrono::seconds connect_time = 10s;
 inline constexpr std::chrono::seconds silence_time = 600s;
 /// So much is kept of an answer that is no stream: a list of models, a refusal.
 inline constexpr std::size_t answer_bytes = std::size_t(16) << 20;
+/// A count of tokens or characters that a server reports beyond this is none.
+inline constexpr int reported_count = 1'000'000'000;
 /// A server's metrics are looked at in such intervals.
 inline constexpr std::chrono::seconds metrics_pause = 1s;
 

@@ -20,7 +20,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <cstdlib>
 #include <ctime>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -124,22 +123,19 @@ Result<void> check_server_options(const ServeOptions& options) {
 /// words are taken for tokens.
 Result<Subject> open_server(const ServeOptions& options, const Plan& plan,
                             const std::string& text) {
-  const auto url = parse_base_url(options.base_url);
-  if (!url)
-    return tl::unexpected(url.error());
+  const auto server = reach(options.server, options.server.base_url);
+  if (!server)
+    return tl::unexpected(server.error());
   if (auto checked = check_server_options(options); !checked)
     return tl::unexpected(checked.error());
-  const char* key = std::getenv("OPENAI_API_KEY");
-  auto target =
-      std::make_unique<HttpTarget>(HttpOptions{*url, key ? key : "", options.tls_authorities},
-                                   options.api, body_of(options.request));
+  auto target = std::make_unique<HttpTarget>(*server, options.api, body_of(options.request));
   if (auto opened = target->open(options.served_model_name); !opened)
     return tl::unexpected(opened.error());
   Subject subject;
   subject.name = target->model();
   subject.facts = {
       {"backend", options.api == Api::chat ? "openai-chat" : "openai"},
-      {"base_url", url->text()},
+      {"base_url", server->url.text()},
       {"lookups", boost::json::object{{"server", "what it was asked before, in other runs, too"}}}};
   if (plan.needs_pool())
     subject.pool =
@@ -153,8 +149,8 @@ Result<Subject> open_subject(const ServeOptions& options, const Plan& plan, Inte
   if (!prompts)
     return tl::unexpected(prompts.error());
   const std::string text = fmt::format("{}", fmt::join(*prompts, "\n\n"));
-  return options.base_url.empty() ? open_engine(options, plan, text, interrupt)
-                                  : open_server(options, plan, text);
+  return options.server.base_url.empty() ? open_engine(options, plan, text, interrupt)
+                                         : open_server(options, plan, text);
 }
 
 // --- runs
@@ -313,9 +309,8 @@ constexpr const char* footer = R"(Examples:
 
 Simulated devices run on virtual time: with a scripted model an hour of traffic takes seconds. It
 repeats exactly.
-Latencies are measured and named as in vLLM's benchmark; a server's key is taken from
-$OPENAI_API_KEY. Where requests failed the exit status is 1, and the report has the reasons; Ctrl-C
-gives what was measured so far.)";
+Latencies are measured and named as in vLLM's benchmark. Where requests failed the exit status is
+1, and the report has the reasons; Ctrl-C gives what was measured so far.)";
 
 } // namespace
 

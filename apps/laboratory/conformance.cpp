@@ -5,10 +5,10 @@
 #include "apps/console/output.hpp"
 #include "apps/console/terminal.hpp"
 #include "apps/laboratory/conformance/report.hpp"
+#include "apps/laboratory/load/server_options.hpp"
 #include "base/file.hpp"
 
 #include <boost/json/parse.hpp>
-#include <cstdlib>
 #include <fmt/format.h>
 #include <memory>
 
@@ -18,27 +18,14 @@ namespace {
 using namespace conformance;
 
 struct Options {
-  std::string base_url;
+  load::ServerOptions server;
   std::string plain_url;
-  std::string api_key_file;
-  std::string tls_authorities;
   std::string off;
   std::string junit_file;
   std::vector<std::string> only;
   SubjectOptions subject;
   bool json = false;
 };
-
-Result<std::string> api_key_of(const Options& options) {
-  if (options.api_key_file.empty()) {
-    const char* key = std::getenv("OPENAI_API_KEY");
-    return std::string(key ? key : "");
-  }
-  auto text = read_text({.text = {}, .file = options.api_key_file});
-  if (!text)
-    return text;
-  return text->substr(0, text->find_first_of("\r\n \t"));
-}
 
 Result<boost::json::object> off_of(const std::string& text) {
   boost::system::error_code wrong;
@@ -51,18 +38,15 @@ Result<boost::json::object> off_of(const std::string& text) {
 
 Result<SubjectOptions> subject_of(const Options& options) {
   SubjectOptions subject = options.subject;
-  auto key = api_key_of(options);
-  if (!key)
-    return tl::unexpected(key.error());
-  const auto url = load::parse_base_url(options.base_url);
-  if (!url)
-    return tl::unexpected(url.error());
-  subject.server = {*url, *key, options.tls_authorities};
+  auto server = load::reach(options.server, options.server.base_url);
+  if (!server)
+    return tl::unexpected(server.error());
+  subject.server = std::move(*server);
   if (!options.plain_url.empty()) {
-    const auto plain = load::parse_base_url(options.plain_url);
+    auto plain = load::reach(options.server, options.plain_url);
     if (!plain)
       return tl::unexpected(plain.error());
-    subject.plain = load::HttpOptions{*plain, *key, options.tls_authorities};
+    subject.plain = std::move(*plain);
   }
   if (!options.off.empty()) {
     auto off = off_of(options.off);
@@ -98,12 +82,13 @@ Result<int> run(const Options& options, Interrupt& interrupt) {
     line.show(check.path(), double(done) / double(checks->size()));
   });
   line.clear();
-  if (auto written = write_junit(options.junit_file, outcomes); !written)
-    return tl::unexpected(written.error());
+  const auto written = write_junit(options.junit_file, outcomes);
   const auto told = options.json ? print_json(report_json(subject, outcomes))
                                  : print_text(report_text(subject, outcomes));
   if (!told)
     return told;
+  if (!written) // What was found has been told all the same.
+    return tl::unexpected(written.error());
   if (subject.stopped())
     return status_interrupted;
   return count_of(outcomes, Verdict::fail) > 0 ? status_failed : status_ok;
@@ -111,17 +96,10 @@ Result<int> run(const Options& options, Interrupt& interrupt) {
 
 void add_server_options(CLI::App& app, Options& options) {
   app.option_defaults()->group("Server");
-  app.add_option("--base-url", options.base_url, "The server, such as http://127.0.0.1:8000")
-      ->required()
-      ->type_name("URL");
+  load::add_server_options(app, options.server, "The server, such as http://127.0.0.1:8000")
+      ->required();
   app.add_option("--model", options.subject.model, "Default: the first that the server names")
       ->type_name("NAME");
-  app.add_option("--api-key-file", options.api_key_file,
-                 "Its first line is the key; default: $OPENAI_API_KEY, if set")
-      ->type_name("FILE");
-  app.add_option("--tls-ca", options.tls_authorities,
-                 "Trust these authorities (PEM); default: those that the system trusts")
-      ->type_name("FILE");
   auto* plain = app.add_option("--plain-url", options.plain_url,
                                "A server of the same model without speculation, to compare with");
   plain->type_name("URL");

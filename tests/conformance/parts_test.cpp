@@ -146,6 +146,18 @@ TEST_CASE("whatever else a server sends is no answer, and says why") {
   CHECK_FALSE(read_answer(200, "data: {\"choices\": [{\"text\": \"a\"}]}\n\n", true).ok());
 }
 
+TEST_CASE("a count that nobody can have counted is none") {
+  const auto counted = [](const std::string& count) {
+    return read_answer(200,
+                       R"({"choices": [{"text": "a"}], "usage": {"prompt_tokens": )" + count + "}}",
+                       false)
+        .prompt_tokens;
+  };
+  CHECK(counted("7") == 7);
+  for (const char* wrong : {"-1", "2147483647", "1e12", "0.5", "null"})
+    CHECK_FALSE(counted(wrong));
+}
+
 TEST_CASE("where a text leaves an answer, the gap is that of its own token") {
   Choice choice;
   for (const char* name : {"ab", "cd"}) {

@@ -28,7 +28,7 @@ bool is(const Exchange& exchange, const char* name, double number) {
   return value && value->is_number() && value->to_number<double>() == number;
 }
 
-/// In every `nth` request whose temperature is this it is another one.
+/// Every `nth` request of one temperature gets another.
 auto another_temperature(double from, double to, int nth = 1) {
   return [from, to, nth](Exchange& exchange) {
     if (is(exchange, "temperature", from) && exchange.number % nth == 0)

@@ -33,19 +33,15 @@ void add_parsed(CLI::App& app, const std::string& name, std::vector<T>& into, co
 
 void add_server_options(CLI::App& app, ServeOptions& options) {
   app.option_defaults()->group("Server");
-  app.add_option("--base-url", options.base_url,
-                 "Put the load on this server, such as http://127.0.0.1:8000; default: an engine "
-                 "of this program")
-      ->type_name("URL");
+  load::add_server_options(app, options.server,
+                           "Put the load on this server, such as http://127.0.0.1:8000; default: "
+                           "an engine of this program");
   add_choice<Api>(app, "--api", options.api,
                   {{"completions", Api::completions}, {"chat", Api::chat}},
                   "Which of OpenAI's endpoints; default: completions");
   app.add_option("--served-model-name", options.served_model_name,
                  "What the server calls the model; default: the first that it names")
       ->type_name("NAME");
-  app.add_option("--tls-ca", options.tls_authorities,
-                 "Trust these authorities (PEM); default: those that the system trusts")
-      ->type_name("FILE");
 }
 
 void add_length_options(CLI::App& app, PlanOptions& plan) {

@@ -5,6 +5,7 @@
 #include "apps/laboratory/load/http_target.hpp"
 #include "apps/laboratory/load/objective.hpp"
 #include "apps/laboratory/load/plan.hpp"
+#include "apps/laboratory/load/server_options.hpp"
 #include "paceline/engine.hpp"
 
 #include <CLI/CLI.hpp>
@@ -19,10 +20,9 @@ struct ServeOptions {
   ScaleOptions scale;
   std::vector<const CLI::Option*> of_engine; ///< Options that only an engine here has.
 
-  std::string base_url; ///< Empty: an engine in this process.
+  load::ServerOptions server; ///< Without a base_url: an engine in this process.
   load::Api api = load::Api::completions;
   std::string served_model_name;
-  std::string tls_authorities;
 
   load::PlanOptions plan;
   int max_concurrency = 0;

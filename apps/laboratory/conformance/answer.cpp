@@ -1,5 +1,6 @@
 #include "apps/laboratory/conformance/answer.hpp"
 
+#include "apps/console/limits.hpp"
 #include "apps/laboratory/load/event_stream.hpp"
 #include "apps/laboratory/load/server_client.hpp"
 
@@ -33,8 +34,14 @@ std::optional<Number> number_of(const json::value* value) {
   return wrong ? std::nullopt : std::optional(number);
 }
 
+/// Returns a number of tokens or characters; none: it is not one. It is so small that two add up.
+std::optional<int> count_of(const json::value* value) {
+  const auto count = number_of<int>(value);
+  return count && *count >= 0 && *count <= limits::reported_count ? count : std::nullopt;
+}
+
 std::optional<int> count_in(const json::value* within, std::string_view name) {
-  return number_of<int>(member(within, name));
+  return count_of(member(within, name));
 }
 
 const json::array* list_in(const json::value* within, std::string_view name) {
@@ -90,7 +97,7 @@ void read_lists(const json::value& logprobs, std::vector<Scored>& tokens) {
           scored.top.emplace_back(name, *logprob);
     sort_top(scored);
     if (offsets && i < offsets->size())
-      scored.offset = number_of<std::int64_t>(&(*offsets)[i]);
+      scored.offset = count_of(&(*offsets)[i]);
     tokens.push_back(std::move(scored));
   }
 }

@@ -5,7 +5,7 @@
 
 namespace paceline::apps::conformance {
 
-/// Where two tokens are as near as this, in nats, rounding may choose either: numbers of 16 bits
+/// Rounding may choose either of two tokens that are as near as this, in nats: numbers of 16 bits
 /// around 16 are 0.06 (bf16: 0.125) apart.
 inline constexpr double near_tie = 0.15;
 

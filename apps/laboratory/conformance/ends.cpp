@@ -1,4 +1,4 @@
-// Where answers end: lengths, stop strings and ids, the end of the text, and what is counted.
+// Checks of how answers end: lengths, stop strings and ids, the end of the text, what is counted.
 #include "apps/laboratory/conformance/comparison.hpp"
 #include "apps/laboratory/conformance/subject.hpp"
 

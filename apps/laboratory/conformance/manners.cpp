@@ -8,6 +8,7 @@
 #include <boost/json/serialize.hpp>
 #include <chrono>
 #include <fmt/format.h>
+#include <thread>
 
 namespace paceline::apps::conformance {
 namespace json = boost::json;
@@ -23,11 +24,13 @@ constexpr auto settle_time = 30s; ///< A server that still works for nobody then
 std::optional<double> left_running(Subject& subject) {
   const auto until = std::chrono::steady_clock::now() + settle_time;
   std::optional<double> left;
-  do {
+  for (auto pause = 0ms;; pause = 50ms) {
+    std::this_thread::sleep_for(pause); // So that asking is no load.
     const auto state = load::read_metrics(subject.page("/metrics"));
     left = state ? std::optional(state->running + state->waiting) : std::nullopt;
-  } while (left && *left > 0 && !subject.stopped() && std::chrono::steady_clock::now() < until);
-  return left;
+    if (!left || *left <= 0 || subject.stopped() || std::chrono::steady_clock::now() >= until)
+      return left;
+  }
 }
 
 std::vector<json::object> small_bodies(const Subject& subject) {

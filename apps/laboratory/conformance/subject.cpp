@@ -1,6 +1,7 @@
 #include "apps/laboratory/conformance/subject.hpp"
 
 #include "apps/console/json_text.hpp"
+#include "apps/console/limits.hpp"
 
 #include <algorithm>
 #include <array>
@@ -104,7 +105,8 @@ Result<void> Subject::find_model() {
       owner_ = std::string(owner->get_string());
     for (const char* place : {"/max_model_len", "/meta/n_ctx", "/meta/n_ctx_train"})
       if (const auto* most = one.find_pointer(place, missing);
-          most && most->is_int64() && !context_)
+          most && most->is_int64() && most->get_int64() > 0 &&
+          most->get_int64() <= limits::reported_count && !context_)
         context_ = int(most->get_int64());
   }
   return {};

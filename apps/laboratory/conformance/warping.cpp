@@ -85,6 +85,8 @@ Finding check_ban(Subject& subject) {
     const auto next = std::ranges::find_if(
         place.top, [&](const auto& listed) { return listed.first != token.name; });
     const auto chosen = place.listed(instead[token.place].token);
+    if (next == place.top.end())
+      continue; // Tokens of other ids have its name.
     if (!chosen || *chosen < next->second - undecided)
       return at_place(subject, shown, token.place,
                       what + fmt::format(", {} is the likeliest other", excerpt(next->first)));
