@@ -62,10 +62,7 @@ Result<gpu::HostMatrix> ExpertStacks::transposed(const std::string& stack, Tenso
   if (!stored)
     return stored;
   const std::size_t word = gpu::size_of(stored->dtype);
-  std::byte* const out = kept_
-                             .emplace_back(std::make_unique_for_overwrite<std::byte[]>(
-                                 std::size_t(rows) * std::size_t(cols) * word))
-                             .get();
+  std::byte* const out = keep(stack, std::size_t(rows) * std::size_t(cols) * word);
   const auto turn = [&]<class Word>(Word) {
     transpose(static_cast<const Word*>(stored->data), own.all, own.first, own.step,
               reinterpret_cast<Word*>(out), rows, cols);
@@ -74,14 +71,17 @@ Result<gpu::HostMatrix> ExpertStacks::transposed(const std::string& stack, Tenso
   return gpu::HostMatrix{stored->dtype, out, rows, cols};
 }
 
+std::byte* ExpertStacks::keep(const std::string& stack, std::size_t bytes) {
+  return kept_[stack].emplace_back(std::make_unique_for_overwrite<std::byte[]>(bytes)).get();
+}
+
 /// Returns every `step`th of the rows that begin at `from`: `rows` of them.
-const std::byte* ExpertStacks::every(const std::byte* from, int step, int rows,
-                                     std::size_t row_bytes) {
+const std::byte* ExpertStacks::every(const std::string& stack, const std::byte* from, int step,
+                                     int rows, std::size_t row_bytes) {
   if (step == 1)
     return from;
   const std::size_t bytes = std::size_t(rows) * row_bytes;
-  std::byte* const out =
-      kept_.emplace_back(std::make_unique_for_overwrite<std::byte[]>(bytes)).get();
+  std::byte* const out = keep(stack, bytes);
   gpu::for_shares(rows, bytes, [&](int begin, int end) {
     for (auto r = std::size_t(begin); r < std::size_t(end); ++r)
       std::memcpy(out + r * row_bytes, from + r * std::size_t(step) * row_bytes, row_bytes);
@@ -116,10 +116,10 @@ Result<gpu::HostMatrix> ExpertStacks::blocks(const std::string& stack, TensorKey
     return files_->wrong(names[1], fmt::format("is NaN in expert {}", key.expert));
   const std::size_t begin = first + std::size_t(own.first);
   const std::byte* const from = (*codes)->bytes.data() + begin * code_row;
-  gpu::HostMatrix out{gpu::DType::f32, every(from, own.step, rows, code_row), rows, cols};
+  gpu::HostMatrix out{gpu::DType::f32, every(stack, from, own.step, rows, code_row), rows, cols};
   out.quantization = gpu::Quantization{WeightFormat::mxfp4};
   out.block_scales = reinterpret_cast<const std::uint8_t*>(
-      every((*scales)->bytes.data() + begin * scale_row, own.step, rows, scale_row));
+      every(stack, (*scales)->bytes.data() + begin * scale_row, own.step, rows, scale_row));
   out.release = out.data == from ? release_pages : nullptr;
   return out;
 }
@@ -139,7 +139,7 @@ Result<std::vector<float>> ExpertStacks::bias(const std::string& stack, TensorKe
 void ExpertStacks::release(const std::string& stack) {
   for (const char* part : {"", "_blocks", "_scales"})
     files_->release(stack + part);
-  kept_.clear();
+  kept_.erase(stack);
 }
 
 } // namespace paceline::models

@@ -6,6 +6,7 @@
 #include "models/families.hpp"
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,12 +44,15 @@ private:
   Outputs outputs_of(TensorKey key, int rows) const;
   Result<gpu::HostMatrix> transposed(const std::string& stack, TensorKey key, int rows, int cols);
   Result<gpu::HostMatrix> blocks(const std::string& stack, TensorKey key, int rows, int cols);
-  const std::byte* every(const std::byte* from, int step, int rows, std::size_t row_bytes);
+  std::byte* keep(const std::string& stack, std::size_t bytes);
+  const std::byte* every(const std::string& stack, const std::byte* from, int step, int rows,
+                         std::size_t row_bytes);
 
   TensorFiles* files_;
   ExpertOrder order_;
   int experts_;
-  std::vector<std::unique_ptr<std::byte[]>> kept_; ///< Matrices that were handed out as copies.
+  /// Matrices of each stack that were handed out as copies.
+  std::map<std::string, std::vector<std::unique_ptr<std::byte[]>>> kept_;
 };
 
 } // namespace paceline::models

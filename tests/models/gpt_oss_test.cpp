@@ -161,6 +161,18 @@ TEST_CASE("gpt-oss's experts in blocks are the numbers that they mean, output by
     }
 }
 
+TEST_CASE("an expert's matrix stays until its own stack is released") {
+  const OssTwins twins;
+  const auto source = twins.write();
+  const auto stored = source->tensors(source->config().value()).value();
+  const TensorKey down{TensorRole::down, 1, 0};
+  const auto gate = stored->matrix({TensorRole::gate, 1, 0}, oss::ffn, oss::hidden).value();
+  const auto before = numbers_in(gate);
+  REQUIRE(stored->matrix(down, oss::hidden, oss::ffn));
+  stored->release(down);
+  CHECK(numbers_in(gate) == before);
+}
+
 TEST_CASE("a gpt-oss of blocks computes what its numbers compute, and is as small as its file") {
   const OssTwins twins;
   const auto model = twins.load();
