@@ -41,7 +41,7 @@ std::vector<Span> events_of(const json::value& trace) {
   return events;
 }
 
-const Span& first(const std::vector<Span>& events, std::int64_t pid, const std::string& name) {
+Span first(const std::vector<Span>& events, std::int64_t pid, const std::string& name) {
   const Span* first = nullptr;
   for (const Span& e : events)
     if (e.pid == pid && e.name == name && (!first || e.begin < first->begin))
@@ -105,7 +105,7 @@ TEST_CASE("a trace has all machines on one clock, and says how far theirs are") 
     const json::value trace = trace_of(options, true);
     const auto [pid, most] = check_machine(trace, ahead);
     const auto events = events_of(trace);
-    const Span& pass = first(events, pid, "draft");
+    const Span pass = first(events, pid, "draft");
     CHECK(pass.begin >= first(events, 1, "frontiers").begin - most); // asked for,
     CHECK(pass.end <= first(events, 1, "drafted").begin + most); // and told of when it was there
     CHECK(std::ranges::count_if(events, [&, at = pid](auto& e) { return e.pid == at; }) >= 10);
