@@ -8,7 +8,8 @@
 
 namespace paceline::gpu {
 
-Result<std::shared_ptr<KvPool>> KvPool::create(Device& device, KvShape shape, std::size_t pages) {
+Result<std::shared_ptr<KvPool>> KvPool::create(Device& device, KvShape shape, std::size_t pages,
+                                               std::size_t states) {
   const std::size_t page_bytes = shape.bytes();
   if (pages == 0 || page_bytes == 0 || shape.page_tokens <= 0)
     return fail(ErrorCode::out_of_memory, "the KV cache has no room for a single page",
@@ -19,15 +20,20 @@ Result<std::shared_ptr<KvPool>> KvPool::create(Device& device, KvShape shape, st
                 "give it less with EngineOptions::kv_memory_bytes");
   if (!device.shards().empty())
     return create_shards(device, shape, pages);
+  const std::size_t state_bytes = states * shape.state_bytes;
   auto memory = device.allocate(pages * page_bytes);
-  if (!memory && memory.error().code == ErrorCode::out_of_memory)
+  auto with_states = memory && state_bytes > 0 ? device.allocate(state_bytes) : memory;
+  if (!with_states && with_states.error().code == ErrorCode::out_of_memory)
     return fail(ErrorCode::out_of_memory,
                 fmt::format("no memory for a KV cache of {:.1f} MiB on {}",
-                            double(pages * page_bytes) / 0x1p20, device.name()),
+                            double(pages * page_bytes + state_bytes) / 0x1p20, device.name()),
                 "give it less with EngineOptions::kv_memory_bytes");
-  if (!memory)
-    return tl::unexpected(memory.error());
-  return std::shared_ptr<KvPool>(new KvPool(shape, std::move(*memory), pages));
+  if (!with_states)
+    return tl::unexpected(with_states.error());
+  const std::shared_ptr<KvPool> pool(new KvPool(shape, std::move(*memory), pages));
+  if (state_bytes > 0)
+    pool->add_states(std::move(*with_states), states);
+  return pool;
 }
 
 Result<std::shared_ptr<KvPool>> KvPool::create_shards(Device& group, KvShape shape,

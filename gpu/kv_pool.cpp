@@ -10,8 +10,10 @@ std::shared_ptr<const PageTable> PageTable::extend(const PageTable* old, int pag
   assert(!old || old->page_tokens == page_tokens);
   auto table = std::make_shared<PageTable>();
   table->page_tokens = page_tokens;
-  if (old)
+  if (old) {
     table->pages = old->pages;
+    table->state = old->state;
+  }
   table->pages.insert(table->pages.end(), more.begin(), more.end());
   table->ids.reserve(table->pages.size());
   for (const PageRef& page : table->pages)
@@ -41,17 +43,36 @@ KvPool::KvPool(KvShape shape, std::shared_ptr<Buffer> memory, std::size_t pages)
     free_.push_back(std::uint32_t(id));
 }
 
+void KvPool::add_states(std::shared_ptr<Buffer> memory, std::size_t states) {
+  states_ = std::move(memory);
+  held_.resize(states);
+  free_states_.reserve(states);
+  for (std::size_t id = states; id-- > 0;)
+    free_states_.push_back(std::uint32_t(id));
+}
+
 PageRef KvPool::take() {
+  return take_from(free_);
+}
+
+PageRef KvPool::take_state() {
+  return take_from(free_states_);
+}
+
+PageRef KvPool::take_from(std::vector<std::uint32_t>& free) {
   auto page = std::make_unique<Page>();
   {
     const std::lock_guard lock(mutex_);
-    if (free_.empty())
+    if (free.empty())
       return nullptr;
-    page->id = free_.back();
-    free_.pop_back();
+    page->id = free.back();
+    free.pop_back();
   }
-  return {page.release(), [pool = shared_from_this()](const Page* last) {
-            pool->give_back(last->id);
+  return {page.release(), [pool = shared_from_this(), &free](const Page* last) {
+            {
+              const std::lock_guard lock(pool->mutex_);
+              free.push_back(last->id); // Never allocates, since the capacity was reserved.
+            }
             delete last;
           }};
 }
@@ -59,11 +80,6 @@ PageRef KvPool::take() {
 PoolLedger KvPool::ledger() const {
   const std::lock_guard lock(mutex_);
   return {total_, free_.size(), total_ - free_.size()};
-}
-
-void KvPool::give_back(std::uint32_t id) {
-  const std::lock_guard lock(mutex_);
-  free_.push_back(id); // Never allocates, since the capacity was reserved.
 }
 
 } // namespace paceline::gpu

@@ -28,6 +28,8 @@ struct KvShape {
   int features = 0;
   /// Number of shards of the model; each has as much memory, with the same page numbers.
   int shards = 1;
+  /// Bytes of a sequence's state, if the model has recurrent layers (recurrence.hpp).
+  std::size_t state_bytes = 0;
 
   std::size_t page_bytes() const { return std::size_t(page_tokens) * token_bytes; }
   std::size_t feature_bytes() const {
@@ -37,7 +39,7 @@ struct KvShape {
   std::size_t bytes() const { return std::size_t(shards) * (page_bytes() + feature_bytes()); }
 };
 
-/// One page, by number. It goes back to the pool when the last reference is dropped.
+/// One page, or one state, by number. It goes back to the pool when the last reference is dropped.
 struct Page {
   std::uint32_t id = 0;
 };
@@ -49,6 +51,7 @@ struct PageTable {
   int page_tokens = 16;
   std::vector<PageRef> pages;     ///< Null: dropped, because no row sees its positions any more.
   std::vector<std::uint32_t> ids; ///< pages[i]->id, as kernels want them; 0 for null.
+  PageRef state;                  ///< Null: the model has no recurrent layers.
 
   int capacity() const { return int(pages.size()) * page_tokens; }
   static std::shared_ptr<const PageTable> extend(const PageTable* old, int page_tokens,
@@ -69,11 +72,15 @@ struct PoolLedger {
 /// on any thread.
 class KvPool : public std::enable_shared_from_this<KvPool> {
 public:
-  /// Creates a pool; on a group of devices, shape.shards is the number of its devices.
-  static Result<std::shared_ptr<KvPool>> create(Device& device, KvShape shape, std::size_t pages);
+  /// Creates a pool; on a group of devices, shape.shards is the number of its devices. states: used
+  /// if the shape has states.
+  static Result<std::shared_ptr<KvPool>> create(Device& device, KvShape shape, std::size_t pages,
+                                                std::size_t states = 1);
 
   /// Returns a page, or null when none is free. Its contents are whatever was there.
   PageRef take();
+  /// Does the same with a state.
+  PageRef take_state();
   PoolLedger ledger() const;
   const KvShape& shape() const { return shape_; }
   /// Returns a shard's part of every page; this pool is the first shard's.
@@ -81,6 +88,11 @@ public:
     return number == 0 ? *this : *others_[std::size_t(number) - 1];
   }
   std::byte* page(std::uint32_t id) const { return base_ + std::size_t(id) * shape_.page_bytes(); }
+  std::byte* state(std::uint32_t id) const {
+    return states_->data() + std::size_t(id) * shape_.state_bytes;
+  }
+  /// The positions that a state holds. Threads: the lane's that runs the model's passes.
+  int& held(std::uint32_t state) const { return held_[state]; }
   /// Returns the hidden states of all slots: [pages * page_tokens, KvShape::features].
   Tensor features() const { return features_; }
   /// Returns the row of `features` for a position of the sequence that has these pages.
@@ -94,15 +106,19 @@ private:
   static Result<std::shared_ptr<KvPool>> create_shards(Device& group, KvShape shape,
                                                        std::size_t pages);
   KvPool(KvShape shape, std::shared_ptr<Buffer> memory, std::size_t pages);
-  void give_back(std::uint32_t id);
+  void add_states(std::shared_ptr<Buffer> memory, std::size_t states);
+  PageRef take_from(std::vector<std::uint32_t>& free);
 
   KvShape shape_;
   std::shared_ptr<Buffer> memory_;
   std::byte* base_ = nullptr;
   Tensor features_; ///< Lies after the pages.
   std::size_t total_ = 0;
+  std::shared_ptr<Buffer> states_; ///< Null: the model has none.
+  mutable std::vector<int> held_;  ///< By state.
   mutable std::mutex mutex_;
   std::vector<std::uint32_t> free_;
+  std::vector<std::uint32_t> free_states_;
   std::vector<std::shared_ptr<KvPool>> others_; ///< Other shards' pools, which give out no pages.
 };
 

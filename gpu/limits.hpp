@@ -12,6 +12,10 @@ inline constexpr int lane_threads_max = 256;
 inline constexpr int core_index_max = 4095;
 /// A model whose router has its experts in more groups is refused.
 inline constexpr int router_groups_max = 32;
+/// A recurrent layer whose heads have more dimensions, or whose convolution reads more rows, is
+/// refused.
+inline constexpr int state_dim_max = 128;
+inline constexpr int state_taps_max = 8;
 /// A lane's queue holds so many steps; `submit` refuses more, and the owner treats the lane as
 /// failed.
 inline constexpr std::size_t lane_queue_max = 64;

@@ -14,6 +14,7 @@
 
 #include "base/host_device.hpp"
 #include "gpu/kv_pool.hpp"
+#include "gpu/recurrence.hpp"
 #include "gpu/routing.hpp"
 #include "gpu/tensor.hpp"
 #include "sampling/guess.hpp"
@@ -255,8 +256,9 @@ public:
   /// Sets out[r] to the weighted sum of a row's picks in the order of these, or adds it with `add`.
   /// out: [rows, cols]; in: [picks, cols], in slots.
   virtual void combine(Tensor out, Tensor in, const Routing& routing, bool add) = 0;
-  /// Sets x[r, i] *= sigmoid(scores[r, 0]) (the gate of a shared expert). scores: [rows, 1].
-  virtual void scale_rows(Tensor x, Tensor scores) = 0;
+  /// Sets x[r, i] *= sigmoid(scores[r, i]) (the gate of a shared expert, or of attention's output).
+  /// scores: [rows, cols], or [rows, 1] for all of a row.
+  virtual void scale_by_sigmoid(Tensor x, Tensor scores) = 0;
   /// Normalises and rotates queries and keys in place (pairs (i, i + rope's columns), Su et al.
   /// 2021 as in Llama), then writes keys and values to the cache. qkv: [rows, (heads + 2 kv_heads)
   /// * head_dim], queries first, then keys, then values.
@@ -267,6 +269,14 @@ public:
   /// out: [rows, heads * head_dim]; queries are the first columns of qkv.
   virtual void attention(Tensor out, Tensor qkv, int heads, const AttentionOptions& options,
                          const RowMap& rows, const KvLayer& cache) = 0;
+  /// Advances states, and computes what each row gives (DeltaRule). out: [rows, values]; in: [rows,
+  /// channels]; rates: [rows, rates]. The runs have all rows, each in its order.
+  virtual void delta_rule(Tensor out, Tensor in, Tensor rates, const DeltaRule& rule,
+                          std::span<const StateRun> runs, const StateLayer& states) = 0;
+  /// Normalises each head of `width` numbers in place, as rms_norm does, and then multiplies it by
+  /// silu(gates). weight: [width], f32.
+  virtual void gated_rms_norm(Tensor x, Tensor gates, const float* weight, int width,
+                              float epsilon) = 0;
   /// Gates in[r, n + i] by in[r, i] (Gating); in: [rows, 2 n], out: [rows, n].
   virtual void gate(Tensor out, Tensor in, const Gating& gating) = 0;
   /// Sets x = cap * tanh(x / cap), cap > 0.

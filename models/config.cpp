@@ -16,12 +16,19 @@ double average_ffn(const ModelConfig& c, int MixtureConfig::*experts) {
 
 int ModelConfig::window() const {
   int widest = 0;
-  for (const LayerConfig& layer : attention) {
+  for (const LayerConfig& layer : mixers) {
+    if (layer.mixer != Mixer::attention)
+      continue;
     if (layer.window == 0)
       return 0;
     widest = std::max(widest, layer.window);
   }
   return widest;
+}
+
+int ModelConfig::recurrent_in(int first, int count) const {
+  return int(std::count_if(mixers.begin() + first, mixers.begin() + first + count,
+                           [](const LayerConfig& l) { return l.mixer != Mixer::attention; }));
 }
 
 int ModelConfig::mixtures() const {

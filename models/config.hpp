@@ -23,10 +23,34 @@ struct RopeConfig {
   float factor = 1;
 };
 
-/// One layer's attention.
+/// The part of a layer in which rows see those before them.
+enum class Mixer { attention, delta_rule };
+
+/// One layer's mixer.
 struct LayerConfig {
-  int window = 0; ///< Positions that a row sees; 0: all.
+  int window = 0; ///< Positions that a row of attention sees; 0: all.
   int rope = 0;   ///< Index of ModelConfig::ropes; -1: positions are not encoded (NoPE).
+  Mixer mixer = Mixer::attention;
+};
+
+/// Layers with Mixer::delta_rule, whose sizes are those of gpu::DeltaRule.
+struct DeltaConfig {
+  int key_heads = 0;
+  int value_heads = 0;
+  int key_dim = 0;
+  int value_dim = 0;
+  int taps = 0;
+
+  /// Returns the rule without its constants.
+  gpu::DeltaRule rule() const {
+    gpu::DeltaRule rule;
+    rule.key_heads = key_heads;
+    rule.value_heads = value_heads;
+    rule.key_dim = key_dim;
+    rule.value_dim = value_dim;
+    rule.taps = taps;
+    return rule;
+  }
 };
 
 /// Feed-forwards that are mixtures of experts (Shazeer et al. 2017; in a transformer Lepikhin et
@@ -75,15 +99,18 @@ struct ModelConfig {
   float embedding_scale = 1;
   float attention_scale = 1;
   float attention_soft_cap = 0; ///< Cap of attention scores; 0: none, as for logits.
+  bool output_gate = false;     ///< Attention's output is scaled by sigmoids of gates of its own.
   bool sinks = false;           ///< Each head has an attention sink (gpu::AttentionOptions::sinks).
   float logit_soft_cap = 0;
   std::vector<RopeConfig> ropes;
-  std::vector<LayerConfig> attention; ///< [layers]
+  std::vector<LayerConfig> mixers;  ///< [layers]
+  std::optional<DeltaConfig> delta; ///< None: no layer has that mixer.
   StoredQuantization quantization;
   std::optional<MixtureConfig> mixture; ///< None: all layers are dense.
   /// Blocks that are stored behind the last layer, and draft tokens (multi-token prediction). They
   /// are not read.
   int draft_blocks = 0;
+  bool text_only = false; ///< The model also sees or hears, which is not read.
   std::optional<FusionConfig> fusion; ///< None: it is not a head.
   std::vector<int> taps; ///< Layers whose inputs stay in the pages, for a head to read.
 
@@ -91,8 +118,13 @@ struct ModelConfig {
   int logits() const { return fusion ? fusion->vocabulary : vocabulary; }
   /// Returns how many numbers stay in the pages for each position.
   int features() const { return fusion ? hidden : int(taps.size()) * hidden; }
-  /// Returns the widest window of the layers; 0: some layer sees all positions.
+  /// Returns the widest window of the layers' attention; 0: some layer sees all positions.
   int window() const;
+  bool is_recurrent(int layer) const {
+    return mixers[std::size_t(layer)].mixer != Mixer::attention;
+  }
+  /// Returns how many of the layers [first, first + count) are recurrent.
+  int recurrent_in(int first, int count) const;
   /// Returns the mixture of a layer; null: the layer is dense.
   const MixtureConfig* mixture_in(int layer) const {
     return mixture && mixture->layers[std::size_t(layer)] ? &*mixture : nullptr;

@@ -23,26 +23,38 @@ int window_of(text::JsonFields& fields, int absent) {
                             fields.says("sliding_window") ? 0 : absent));
 }
 
+/// Calls set(layer, type) for every layer: the index in `types` of what `layer_types` lists for it,
+/// or -1 if the file has no such list.
+template <class F>
+void for_layer_types(text::JsonFields& fields, const ModelConfig& c,
+                     std::initializer_list<const char*> types, const F& set) {
+  const json::value* list = fields.find("layer_types");
+  const auto wrong = [&](const std::string& what) {
+    fields.wrong(ErrorCode::unsupported, "layer_types " + what, "use a checkpoint of another kind");
+  };
+  if (list && (!list->is_array() || list->get_array().size() != std::size_t(c.layers)))
+    return wrong("is not a list with an entry for every layer");
+  for (int i = 0; i < c.layers; ++i) {
+    if (!list) {
+      set(i, -1);
+      continue;
+    }
+    const json::value& type = list->get_array()[std::size_t(i)];
+    const auto at = std::ranges::find_if(types, [&](const char* name) { return type == name; });
+    if (at == types.end())
+      return wrong("holds " + text::shown(json::serialize(type)) + ", which is not known");
+    set(i, int(at - types.begin()));
+  }
+}
+
 /// Divides layers into those with the window and those that see all positions: as `layer_types`
 /// lists them, or by `sliding`.
 template <class F>
 void set_windows(text::JsonFields& fields, ModelConfig& c, int window, const F& sliding) {
-  const json::value* types = fields.find("layer_types");
-  const auto wrong = [&](const std::string& what) {
-    fields.wrong(ErrorCode::unsupported, "layer_types " + what, "use a checkpoint of another kind");
-  };
-  if (types && (!types->is_array() || types->get_array().size() != std::size_t(c.layers)))
-    return wrong("is not a list with an entry for every layer");
-  for (int i = 0; i < c.layers; ++i) {
-    bool slides = sliding(i);
-    if (types) {
-      const json::value& type = types->get_array()[std::size_t(i)];
-      slides = type == "sliding_attention";
-      if (!slides && type != "full_attention")
-        return wrong("holds " + text::shown(json::serialize(type)) + ", which is not known");
-    }
-    c.attention[std::size_t(i)].window = slides ? window : 0;
-  }
+  for_layer_types(fields, c, {"full_attention", "sliding_attention"}, [&](int i, int type) {
+    const bool slides = type < 0 ? sliding(i) : type == 1;
+    c.mixers[std::size_t(i)].window = slides ? window : 0;
+  });
 }
 
 void read_mistral(text::JsonFields& fields, ModelConfig& c) {
@@ -197,6 +209,40 @@ void read_gpt_oss(text::JsonFields& fields, ModelConfig& c) {
   c.mixture->biases = true;
 }
 
+/// Reads the options of Qwen 3.5, three of whose four layers are recurrent.
+void read_qwen3_5(text::JsonFields& fields, ModelConfig& c) {
+  const auto heads = [&](const char* key, int absent) {
+    return int(fields.integer(key, 1, limits::heads_max, absent));
+  };
+  const auto dims = [&](const char* key) {
+    return int(fields.integer(key, 1, gpu::limits::state_dim_max, 128));
+  };
+  DeltaConfig delta;
+  delta.key_heads = heads("linear_num_key_heads", 16);
+  delta.value_heads = heads("linear_num_value_heads", 32);
+  delta.key_dim = dims("linear_key_head_dim");
+  delta.value_dim = dims("linear_value_head_dim");
+  delta.taps = int(fields.integer("linear_conv_kernel_dim", 1, gpu::limits::state_taps_max, 4));
+  if (delta.value_heads % delta.key_heads != 0)
+    fields.wrong(ErrorCode::corrupt,
+                 fmt::format("linear_num_value_heads {} is not a multiple of "
+                             "linear_num_key_heads {}",
+                             delta.value_heads, delta.key_heads),
+                 "the checkpoint contradicts itself");
+  if (delta.rule().channels() + delta.rule().values() > 4 * limits::hidden_max)
+    fields.wrong(ErrorCode::corrupt,
+                 fmt::format("{} and {} recurrent heads are more than this build takes",
+                             delta.key_heads, delta.value_heads),
+                 "the checkpoint contradicts itself");
+  c.delta = delta;
+  c.output_gate = true;
+  const auto interval = fields.integer("full_attention_interval", 1, limits::layers_max, 4);
+  for_layer_types(fields, c, {"full_attention", "linear_attention"}, [&](int layer, int type) {
+    const bool attends = type < 0 ? (layer + 1) % interval == 0 : type == 0;
+    c.mixers[std::size_t(layer)].mixer = attends ? Mixer::attention : Mixer::delta_rule;
+  });
+}
+
 void read_phi3(text::JsonFields& fields, ModelConfig& c) {
   const int window = window_of(fields, 0);
   set_windows(fields, c, window, [](int) { return true; });
@@ -212,10 +258,10 @@ void read_smollm3(text::JsonFields& fields, ModelConfig& c) {
     return fields.wrong(ErrorCode::corrupt, "no_rope_layers does not list every layer", "");
   for (int i = 0; i < c.layers; ++i) {
     const bool rotates = list ? list->get_array()[std::size_t(i)] != 0 : (i + 1) % interval != 0;
-    c.attention[std::size_t(i)].rope = rotates ? 0 : -1;
+    c.mixers[std::size_t(i)].rope = rotates ? 0 : -1;
   }
   set_windows(fields, c, slides ? window : 0,
-              [&](int layer) { return c.attention[std::size_t(layer)].rope < 0; });
+              [&](int layer) { return c.mixers[std::size_t(layer)].rope < 0; });
 }
 
 /// Returns a cap: `absent` if the file does not mention it, and none if it says null.
@@ -242,7 +288,7 @@ void read_gemma2(text::JsonFields& fields, ModelConfig& c) {
 void read_gemma3(text::JsonFields& fields, ModelConfig& c) {
   read_gemma(fields, c, 0, fields.integer("sliding_window_pattern", 1, limits::layers_max, 6));
   c.ropes.push_back(read_local_rope(fields, c));
-  for (LayerConfig& layer : c.attention)
+  for (LayerConfig& layer : c.mixers)
     layer.rope = layer.window > 0 ? 1 : 0;
 }
 
@@ -278,6 +324,25 @@ const Family families[] = {
      .qk_norm = QkNorm::per_head,
      .head_dim = 128,
      .read = read_qwen},
+    {.architecture = "Qwen3_5ForCausalLM",
+     .model_type = "qwen3_5_text",
+     .models = "Qwen 3.5 (text)",
+     .tensors = {.others = {"mtp.", "model.visual."}},
+     .qk_norm = QkNorm::per_head,
+     .norms_plus_one = true,
+     .rope = {.partial = true, .rotated = 0.25},
+     .head_dim = 256,
+     .read = read_qwen3_5},
+    {.architecture = "Qwen3_5ForConditionalGeneration",
+     .model_type = "qwen3_5",
+     .models = "Qwen 3.5 (the text part)",
+     .text_config = "text_config",
+     .tensors = {.prefix = "model.language_model.", .others = {"mtp.", "model.visual."}},
+     .qk_norm = QkNorm::per_head,
+     .norms_plus_one = true,
+     .rope = {.partial = true, .rotated = 0.25},
+     .head_dim = 256,
+     .read = read_qwen3_5},
     {.architecture = "Qwen2MoeForCausalLM",
      .model_type = "qwen2_moe",
      .models = "Qwen 1.5 and 2 MoE",

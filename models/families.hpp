@@ -6,6 +6,7 @@
 #include "text/json.hpp"
 
 #include <span>
+#include <vector>
 
 namespace paceline::models {
 
@@ -29,6 +30,9 @@ struct BlockTensors {
   const char* shared_gate = "mlp.shared_expert_gate";
   ExpertOrder order = ExpertOrder::below;
   bool fused = false; ///< It has qkv_proj and gate_up_proj, in place of three and two tensors.
+  const char* prefix = "model."; ///< Before the names of all tensors but the head's.
+  /// Prefixes of tensors that are not read: other parts of a model that does more than write.
+  std::vector<const char*> others = {};
 };
 
 /// What a family has that config.json does not say, or says in its own way. Most families differ
@@ -38,6 +42,8 @@ struct Family {
   /// "model_type" in config.json, which counts if "architectures" is missing.
   const char* model_type = "";
   const char* models = ""; ///< The models of this family, for people.
+  /// The object in config.json that describes what writes, in a model that also sees or hears.
+  const char* text_config = "";
   BlockTensors tensors = {};
   QkNorm qk_norm = QkNorm::none;
   bool norms_plus_one = false;

@@ -78,6 +78,11 @@ private:
     if (!dtype)
       return tl::unexpected(dtype.error());
     dtype_ = *dtype;
+    if (const auto whole = check_recurrent(); !whole)
+      return whole;
+    if (config_.text_only)
+      options_.log.write(LogLevel::info, fmt::format("{}: only the part for text is read",
+                                                     text::shown_path(location_)));
     for (const auto& device : devices_) {
       if (device->elsewhere())
         continue;
@@ -96,6 +101,18 @@ private:
                                      text::shown_path(location_), config_.quantization.method));
     tell_decoded();
     return {};
+  }
+
+  /// Refuses to divide a model with recurrent layers.
+  Result<void> check_recurrent() const {
+    const bool divided = devices_.size() > 1 || options_.only || devices_.front()->elsewhere() ||
+                         !devices_.front()->shards().empty();
+    if (!config_.delta || !divided)
+      return {};
+    return fail(ErrorCode::unsupported,
+                fmt::format("{} has recurrent layers, which are not divided among devices",
+                            text::shown_path(location_)),
+                "give it one device");
   }
 
   Result<void> check_rows(const gpu::Device& device) const {

@@ -143,12 +143,14 @@ private:
     const auto hidden_norm = [&](TensorRole role) { return norm({role, i}, c.hidden); };
     TransformerBlock b;
     b.attention_norm = hidden_norm(TensorRole::attention_norm);
-    if (c.qk_norm != QkNorm::none) {
+    if (c.is_recurrent(i))
+      set_rule(b, i, *c.delta);
+    else if (c.qk_norm != QkNorm::none) {
       const bool full = c.qk_norm == QkNorm::full_width;
       b.query_norm = norm({TensorRole::query_norm, i}, full ? queries : c.head_dim);
       b.key_norm = norm({TensorRole::key_norm, i}, full ? c.kv_heads * c.head_dim : c.head_dim);
     }
-    if (c.sinks)
+    if (c.sinks && !c.is_recurrent(i))
       b.sinks = sinks(i);
     b.attention_post_norm = hidden_norm(TensorRole::attention_post_norm);
     b.ffn_norm = hidden_norm(TensorRole::ffn_norm);
@@ -157,6 +159,33 @@ private:
       set_router(b, i, *mixture);
     set_layers(b, i);
     return b;
+  }
+
+  /// Loads the constants of a recurrent layer. Its rates are few and sensitive, so they stay plain
+  /// numbers.
+  void set_rule(TransformerBlock& b, int i, const DeltaConfig& delta) {
+    const gpu::DeltaRule rule = delta.rule();
+    b.rates = packer_.pack({{{TensorRole::delta_strength, i}, rule.value_heads},
+                            {{TensorRole::delta_rate, i}, rule.value_heads}},
+                           config_.hidden);
+    b.delta_norm = packer_.norm({TensorRole::delta_norm, i}, rule.value_dim, 0);
+    const auto kernel =
+        packer_.keep(tensors_.kernel({TensorRole::delta_kernel, i}, rule.channels(), rule.taps));
+    auto speeds = packer_.keep(tensors_.vector({TensorRole::delta_speed, i}, rule.value_heads));
+    const auto offsets =
+        packer_.keep(tensors_.vector({TensorRole::delta_offset, i}, rule.value_heads));
+    if (!kernel || !speeds || !offsets)
+      return;
+    std::vector<float> by_tap(kernel->size());
+    const auto channels = std::size_t(rule.channels());
+    const auto taps = std::size_t(rule.taps);
+    for (std::size_t at = 0; at < by_tap.size(); ++at)
+      by_tap[at] = (*kernel)[at % channels * taps + at / channels];
+    for (float& speed : *speeds)
+      speed = -std::exp(speed);
+    b.kernel = packer_.upload(by_tap);
+    b.speeds = packer_.upload(*speeds);
+    b.offsets = packer_.upload(*offsets);
   }
 
   void set_router(TransformerBlock& b, int i, const MixtureConfig& mixture) {
@@ -183,10 +212,18 @@ private:
     const ModelConfig& c = config_;
     const bool adds_bias = shard_.number == 0; // added once in the sum over shards
     const Range heads = shard_.heads(c);
-    b.qkv = query_key_value(i);
-    b.attention_out =
-        columns({{{TensorRole::attention_out, i}, c.hidden, c.attention_out_bias && adds_bias}},
-                c.heads * c.head_dim, {heads.first * c.head_dim, heads.count * c.head_dim});
+    if (c.is_recurrent(i)) {
+      const gpu::DeltaRule rule = c.delta->rule();
+      b.qkv = layer({{{TensorRole::delta_in, i}, rule.channels()},
+                     {{TensorRole::delta_gate, i}, rule.values()}},
+                    c.hidden);
+      b.attention_out = layer({{{TensorRole::delta_out, i}, c.hidden}}, rule.values());
+    } else {
+      b.qkv = query_key_value(i);
+      b.attention_out =
+          columns({{{TensorRole::attention_out, i}, c.hidden, c.attention_out_bias && adds_bias}},
+                  c.heads * c.head_dim, {heads.first * c.head_dim, heads.count * c.head_dim});
+    }
     if (const MixtureConfig* mixture = c.mixture_in(i))
       return set_experts(b, i, *mixture);
     b.gate_up = gate_up(i);
@@ -234,10 +271,26 @@ private:
                      c.qkv_bias,
                      {query, behind(queries, kv), behind(queries + keys, kv)}}},
                    inputs);
+    if (c.output_gate)
+      return layer({gates_and_queries(i, shard_.heads(c)),
+                    {{TensorRole::key, i}, keys, c.qkv_bias, {behind(0, kv)}},
+                    {{TensorRole::value, i}, keys, c.qkv_bias, {behind(0, kv)}}},
+                   inputs);
     return layer({{{TensorRole::query, i}, queries, c.qkv_bias, {query}},
                   {{TensorRole::key, i}, keys, c.qkv_bias, {behind(0, kv)}},
                   {{TensorRole::value, i}, keys, c.qkv_bias, {behind(0, kv)}}},
                  inputs);
+  }
+
+  /// Returns the gates of all heads above their queries. In the file each head's gate follows its
+  /// query.
+  LayerPart gates_and_queries(int i, Range heads) const {
+    const int dim = config_.head_dim;
+    LayerPart part{{TensorRole::query, i}, 2 * config_.heads * dim, config_.qkv_bias, {}};
+    for (const bool gate : {true, false})
+      for (int head = heads.first; head < heads.first + heads.count; ++head)
+        part.own.push_back({(2 * head + gate) * dim, dim});
+    return part;
   }
 
   std::shared_ptr<const gpu::Weight> gate_up(int i) {

@@ -8,6 +8,7 @@
 #include "paceline/engine.hpp"
 #include "paceline/error.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -25,7 +26,8 @@ struct Features {
 };
 
 /// Tokens of one sequence to feed: tokens[i] stands at position start + i. The pages must cover
-/// them; positions before `start` must be in the cache. Logits are computed for tokens from index
+/// them; positions before `start` must be in the cache. Where layers are recurrent, `start` is at
+/// most one before the positions that are in the state. Logits are computed for tokens from index
 /// `logits_from` on (tokens.size(): none).
 struct SequenceRows {
   std::span<const std::uint32_t> pages;
@@ -39,6 +41,11 @@ struct SequenceRows {
   /// (gpu::ProposeTask::place), and tokens[0] is not read. All sequences of a pass have such a
   /// place, or none has.
   const TokenId* drawn = nullptr;
+  /// The sequence's state, by number, if the model has recurrent layers (Model::kv_shape).
+  std::uint32_t state = 0;
+  /// The last rows, which may be taken back: the tokens there are not committed. A state holds none
+  /// of them.
+  int tentative = 0;
   /// Features that a head on another model (eagle3.hpp) reads; behind them it goes on from its own.
   Features features{};
 

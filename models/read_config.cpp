@@ -122,35 +122,54 @@ void check_mixture(text::JsonFields& fields, const ModelConfig& c) {
                  "use a checkpoint with fewer or narrower experts");
 }
 
+/// Returns the object that describes what writes; null: the file lacks it.
+const json::object* text_part(text::JsonFields& fields, const Family& family,
+                              const json::object& object) {
+  if (*family.text_config == '\0')
+    return &object;
+  const json::value* part = fields.find(family.text_config);
+  if (part && part->is_object())
+    return &part->get_object();
+  fields.wrong(ErrorCode::corrupt, fmt::format("{} is not an object", family.text_config), "");
+  return nullptr;
+}
+
 } // namespace
 
 Result<ModelConfig> read_config(const std::string& where, const json::object& object,
                                 const text::Spellings& spelled) {
-  text::JsonFields fields(where, object, spelled);
-  const Family* family = find_family(fields);
-  if (!family)
-    return tl::unexpected(*fields.error());
+  text::JsonFields whole(where, object, spelled);
+  const Family* family = find_family(whole);
+  const json::object* text = family ? text_part(whole, *family, object) : nullptr;
+  if (!text)
+    return tl::unexpected(*whole.error());
+  text::JsonFields fields(text == &object ? where : where + ": " + family->text_config, *text,
+                          spelled);
   ModelConfig c;
-  c.quantization = read_quantization(fields, family->tensors.order == ExpertOrder::in_turn);
+  c.text_only = text != &object;
+  c.quantization = read_quantization(whole, family->tensors.order == ExpertOrder::in_turn);
   c.architecture = family->architecture;
   c.qk_norm = family->qk_norm;
   c.norms_plus_one = family->norms_plus_one;
   read_shape(fields, *family, c);
   check_shape(fields, *family, c);
   c.norm_epsilon = float(fields.number("rms_norm_eps", 0, 1, family->norm_epsilon));
-  c.tied_embedding = fields.boolean("tie_word_embeddings", family->tied_embedding);
+  c.tied_embedding =
+      fields.boolean("tie_word_embeddings",
+                     whole.boolean("tie_word_embeddings", family->tied_embedding));
   c.qkv_bias = c.attention_out_bias = fields.boolean("attention_bias", false);
   c.ffn_bias = fields.boolean("mlp_bias", false);
   c.attention_scale = 1 / std::sqrt(float(c.head_dim));
-  c.attention.resize(std::size_t(c.layers));
+  c.mixers.resize(std::size_t(c.layers));
   read_activation(fields, *family, c);
   c.ropes.push_back(read_rope(fields, c, family->rope));
   if (family->read)
     family->read(fields, c);
   check_mixture(fields, c);
   refuse_other_options(fields, c);
-  if (fields.error())
-    return tl::unexpected(*fields.error());
+  for (const text::JsonFields* each : {&whole, &fields})
+    if (each->error())
+      return tl::unexpected(*each->error());
   return c;
 }
 

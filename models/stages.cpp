@@ -46,7 +46,11 @@ std::string gibibytes(double bytes) {
 
 WeightSizes sizes_of(const ModelConfig& c, const TensorSource& tensors, gpu::DType dtype,
                      const LoadOptions& options) {
-  const double attention = double(2 * c.heads + 2 * c.kv_heads) * c.head_dim;
+  const gpu::DeltaRule rule = c.delta.value_or(DeltaConfig()).rule();
+  const double recurrent = double(c.recurrent_in(0, c.layers)) / c.layers;
+  const double attention =
+      (1 - recurrent) * ((c.output_gate ? 3 : 2) * c.heads + 2 * c.kv_heads) * c.head_dim +
+      recurrent * (rule.channels() + 2 * rule.values());
   const double table = double(c.vocabulary) * c.hidden / 8;
   const double plain = 8.0 * double(gpu::size_of(dtype));
   WeightSizes sizes;
@@ -124,7 +128,8 @@ DevicePart part_of(const ModelConfig& config, const TensorSource& tensors, gpu::
   const bool one_table = first && last && config.tied_embedding && !options.head;
   const double bytes =
       layers.count * sizes.layer + first * sizes.embedding + (last && !one_table) * sizes.head;
-  gpu::KvLayout pages{layers.count, own.kv_heads, own.head_dim};
+  gpu::KvLayout pages{layers.count - own.recurrent_in(layers.first, layers.count), own.kv_heads,
+                      own.head_dim};
   pages.dtype = dtype == gpu::DType::bf16 ? gpu::DType::bf16 : gpu::DType::f32;
   return {layers, std::size_t(bytes), pages.token_bytes()};
 }

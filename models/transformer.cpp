@@ -2,6 +2,7 @@
 
 #include "models/transformer_shard.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <numeric>
 #include <utility>
@@ -47,7 +48,7 @@ public:
   bool leaves_wanted() const override { return first_shard().ends() && !first_shard().is_last(); }
   gpu::KvShape kv_shape(int page_tokens) const override {
     return {page_tokens, first_shard().layout(page_tokens).token_bytes(), config_.features(),
-            int(shards_.size())};
+            int(shards_.size()), first_shard().states().bytes()};
   }
   int page_tokens_multiple() const override { return 2; } // keys of bf16 are stored in pairs
   /// A head reads the features of all positions, so with taps there is no window.
@@ -56,7 +57,7 @@ public:
   std::vector<std::shared_ptr<const gpu::Weight>> step_weights() const override {
     std::vector<std::shared_ptr<const gpu::Weight>> all;
     for (const TransformerShard& shard : shards_) {
-      for (const auto& weights : {shard.dense_weights(), shard.router_weights()})
+      for (const auto& weights : {shard.dense_weights(), shard.small_weights()})
         all.insert(all.end(), weights.begin(), weights.end());
       for (const auto& weight : {shard.weights().head, shard.weights().fusion})
         if (weight)
@@ -109,6 +110,7 @@ public:
     space.tokens.clear();
     space.drawn.clear();
     space.wanted.clear();
+    space.runs.clear();
     clear(space.rows);
     clear(space.wanted_rows);
     space.features.clear(pool);
@@ -128,6 +130,15 @@ public:
   }
 
   void forward(gpu::Operations& operations, Workspace& workspace) const override {
+    const auto& space = static_cast<const TransformerWorkspace&>(workspace);
+    go_through(operations, workspace);
+    if (operations.rank() == 0) // A pass that failed leaves states that nobody may use.
+      for (const gpu::StateRun& run : space.runs)
+        space.shards.front().states.pool->held(run.state) = run.certain;
+  }
+
+private:
+  void go_through(gpu::Operations& operations, Workspace& workspace) const {
     auto& space = static_cast<TransformerWorkspace&>(workspace);
     const int wanted = int(space.wanted.size());
     if (space.rows.rows() == 0 || (first_shard().is_tail() && wanted == 0))
@@ -162,7 +173,6 @@ public:
     all(&Pass::leave);
   }
 
-private:
   void add_up(gpu::Operations& operations, std::vector<TransformerShard::Pass>& passes) const {
     if (shards_.size() == 1)
       return;
@@ -191,6 +201,8 @@ private:
     assert(!sequence.fast ||
            (sequence.start % gpu::fast_chunk == 0 && sequence.rows() % gpu::fast_chunk == 0 &&
             sequence.logit_rows() == 0));
+    if (config_.delta)
+      space.runs.push_back(run_of(sequence, pool, space.rows.rows()));
     for (int i = first; i < sequence.rows(); ++i) {
       const int position = sequence.start + i;
       const bool wanted = i >= sequence.logits_from;
@@ -204,6 +216,20 @@ private:
         space.features.left.push_back(pool.feature_row(sequence.pages, position));
       add_row(space.rows, index, position - shift);
     }
+  }
+
+  /// A sequence that begins has a state without positions, whatever it held for another.
+  static gpu::StateRun run_of(const SequenceRows& sequence, const gpu::KvPool& pool,
+                              int first_row) {
+    const int held = sequence.start == 0 ? 0 : pool.held(sequence.state);
+    const int end = sequence.start + sequence.rows();
+    assert(sequence.start + 1 >= held);
+    return {sequence.state,
+            first_row,
+            sequence.rows(),
+            sequence.start,
+            held,
+            std::max(held, end - sequence.tentative)};
   }
 
   ModelConfig config_;

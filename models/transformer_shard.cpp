@@ -1,5 +1,8 @@
 #include "models/transformer_shard.hpp"
 
+#include "sampling/limits.hpp"
+
+#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -66,12 +69,20 @@ std::vector<std::shared_ptr<const gpu::Weight>> TransformerShard::dense_weights(
   return all;
 }
 
-std::vector<std::shared_ptr<const gpu::Weight>> TransformerShard::router_weights() const {
+std::vector<std::shared_ptr<const gpu::Weight>> TransformerShard::small_weights() const {
   std::vector<std::shared_ptr<const gpu::Weight>> all;
   for (const TransformerBlock& block : weights_.blocks)
-    if (block.router)
-      all.push_back(block.router);
+    for (const auto& weight : {block.rates, block.router})
+      if (weight)
+        all.push_back(weight);
   return all;
+}
+
+/// A window may be taken back, and so may its pass.
+gpu::StateLayout TransformerShard::states() const {
+  return config_.delta ? gpu::StateLayout(config_.delta->rule(), recurrent(),
+                                          sampling::limits::window_max)
+                       : gpu::StateLayout();
 }
 
 std::vector<std::shared_ptr<const gpu::Weight>> TransformerShard::expert_weights() const {
@@ -85,7 +96,11 @@ std::vector<std::shared_ptr<const gpu::Weight>> TransformerShard::expert_weights
 Result<void> TransformerShard::allocate(TransformerWorkspace& workspace, const gpu::Device& group,
                                         int max_rows, int max_logit_rows) const {
   const ModelConfig& c = config_;
-  const int qkv = (c.heads + 2 * c.kv_heads) * c.head_dim;
+  const gpu::DeltaRule rule = c.delta ? c.delta->rule() : gpu::DeltaRule();
+  const int queries = c.heads * c.head_dim;
+  const int qkv = std::max(queries * (c.output_gate ? 2 : 1) + 2 * c.kv_heads * c.head_dim,
+                           rule.channels() + rule.values());
+  const int attended = std::max(queries, rule.values());
   const int addend = place_.is_one() ? 0 : c.hidden;
   ShardSpace& space = workspace.shards[std::size_t(place_.number)];
   struct Part {
@@ -105,7 +120,8 @@ Result<void> TransformerShard::allocate(TransformerWorkspace& workspace, const g
       {&space.all.residual, rows, c.hidden},
       {&space.all.normed, rows, c.hidden},
       {&space.all.qkv, rows, blocks ? qkv : 0},
-      {&space.all.attended, rows, blocks ? c.heads * c.head_dim : 0},
+      {&space.all.attended, rows, blocks ? attended : 0},
+      {&space.rates, rows, blocks ? rule.rates() : 0},
       {&space.all.gate_up, rows, 2 * ffn},
       {&space.all.activated, rows, ffn},
       {&space.mixture.scores, rows, mixture.experts + mixture.shared_gate},
@@ -117,6 +133,8 @@ Result<void> TransformerShard::allocate(TransformerWorkspace& workspace, const g
       {&space.mixture.shared_activated, rows, mixture.shared_ffn},
       {&space.last, max_logit_rows, narrows ? c.hidden : 0},
       {&space.last_qkv, max_logit_rows, narrows ? qkv : 0},
+      {&space.last_attended, max_logit_rows,
+       narrows && c.is_recurrent(c.layers - 1) ? attended : 0},
       {&space.tapped, max_rows, c.fusion ? c.fusion->features : 0},
       {&space.fused, max_rows, c.fusion ? 2 * c.hidden : 0},
       {&space.addends[0], max_rows, addend, &group},
@@ -137,6 +155,7 @@ Result<void> TransformerShard::allocate(TransformerWorkspace& workspace, const g
 void TransformerShard::plan(const gpu::KvPool& pool, TransformerWorkspace& workspace) const {
   ShardSpace& own = workspace.shards[std::size_t(place_.number)];
   own.cache = {&pool.shard(place_.number), layout(pool.shape().page_tokens), 0};
+  own.states = {own.cache.pool, states(), 0};
   own.tokens.clear();
   if (place_.number > 0 && is_first())
     for (const TokenId token : workspace.tokens)
@@ -244,9 +263,11 @@ void TransformerShard::Pass::add_up(gpu::Operations& operations) {
 void TransformerShard::Pass::store(gpu::Operations& operations, int i) {
   const TransformerBlock& b = block(i);
   const ModelConfig& c = config();
-  tap(operations, shard_.weights_.first_layer + i);
+  tap(operations, number(i));
+  if (is_recurrent(i))
+    return advance(operations, i);
   const bool fused = c.fusion && i == 0;
-  multiply(operations, at_.qkv,
+  multiply(operations, at_.qkv.columns(0, b.qkv->outputs()),
            fused ? own_.fused.slice(0, rows()) : input(operations, b.attention_norm), *b.qkv,
            at_.fast);
   gpu::HeadNorms norms;
@@ -255,9 +276,43 @@ void TransformerShard::Pass::store(gpu::Operations& operations, int i) {
   if (c.qk_norm == QkNorm::full_width)
     norm_full_width(operations, b);
   const int rope = layer(i).rope;
-  operations.rope_store(at_.qkv, c.heads,
+  operations.rope_store(queries(), c.heads,
                         rope < 0 ? gpu::RopeTable() : shard_.ropes_[std::size_t(rope)], norms,
                         *map_, cache(i));
+}
+
+/// Returns queries, keys and values, without the gates before them.
+gpu::Tensor TransformerShard::Pass::queries() const {
+  const ModelConfig& c = config();
+  return at_.qkv.columns(c.output_gate ? c.heads * c.head_dim : 0,
+                         (c.heads + 2 * c.kv_heads) * c.head_dim);
+}
+
+/// Advances the states of layer `i` by all rows.
+void TransformerShard::Pass::advance(gpu::Operations& operations, int i) {
+  const TransformerBlock& b = block(i);
+  gpu::DeltaRule rule = config().delta->rule();
+  rule.kernel = floats(b.kernel);
+  rule.speeds = floats(b.speeds);
+  rule.offsets = floats(b.offsets);
+  const gpu::Tensor in = input(operations, b.attention_norm);
+  const gpu::Tensor rates = own_.rates.slice(0, rows());
+  multiply(operations, at_.qkv.columns(0, b.qkv->outputs()), in, *b.qkv, at_.fast);
+  operations.linear(rates, in, *b.rates);
+  operations.delta_rule(at_.attended.columns(0, rule.values()),
+                        at_.qkv.columns(0, rule.channels()), rates, rule, space_.runs,
+                        {own_.states.pool, own_.states.layout, recurrent_before(i)});
+}
+
+/// Adds what a recurrent layer gives, normalised and gated.
+void TransformerShard::Pass::give_values(gpu::Operations& operations, const TransformerBlock& b) {
+  const gpu::DeltaRule rule = config().delta->rule();
+  const gpu::Tensor given = at_.attended.columns(0, rule.values());
+  operations.gated_rms_norm(given, at_.qkv.columns(rule.channels(), rule.values()),
+                            floats(b.delta_norm), rule.value_dim, config().norm_epsilon);
+  output(operations, b.attention_post_norm, [&](gpu::Tensor out, bool add) {
+    multiply(operations, out, given, *b.attention_out, at_.fast, add);
+  });
 }
 
 /// Normalises all queries of a row together, and all keys (OLMo 2).
@@ -265,9 +320,10 @@ void TransformerShard::Pass::norm_full_width(gpu::Operations& operations,
                                              const TransformerBlock& block) const {
   const ModelConfig& c = config();
   const int width = c.heads * c.head_dim;
-  const gpu::Tensor queries = at_.qkv.columns(0, width);
-  const gpu::Tensor keys = at_.qkv.columns(width, c.kv_heads * c.head_dim);
-  operations.rms_norm(queries, queries, floats(block.query_norm), c.norm_epsilon);
+  const gpu::Tensor all = queries();
+  const gpu::Tensor own = all.columns(0, width);
+  const gpu::Tensor keys = all.columns(width, c.kv_heads * c.head_dim);
+  operations.rms_norm(own, own, floats(block.query_norm), c.norm_epsilon);
   operations.rms_norm(keys, keys, floats(block.key_norm), c.norm_epsilon);
 }
 
@@ -278,18 +334,27 @@ void TransformerShard::Pass::narrow(gpu::Operations& operations) {
   out.qkv = own_.last_qkv.slice(0, wanted);
   operations.gather(out.residual, at_.residual, space_.wanted);
   operations.gather(out.qkv, at_.qkv, space_.wanted);
+  if (is_recurrent(shard_.layers() - 1)) {
+    out.attended = own_.last_attended.slice(0, wanted);
+    operations.gather(out.attended, at_.attended, space_.wanted);
+  }
   at_ = out;
   map_ = &space_.wanted_rows;
 }
 
 void TransformerShard::Pass::attend(gpu::Operations& operations, int i) {
+  if (is_recurrent(i))
+    return give_values(operations, block(i));
   const ModelConfig& c = config();
+  const gpu::Tensor attended = at_.attended.columns(0, c.heads * c.head_dim);
   operations.attention(
-      at_.attended, at_.qkv, c.heads,
+      attended, queries(), c.heads,
       {c.attention_scale, c.attention_soft_cap, layer(i).window, floats(block(i).sinks)}, *map_,
       cache(i));
+  if (c.output_gate)
+    operations.scale_by_sigmoid(attended, at_.qkv.columns(0, attended.cols));
   output(operations, block(i).attention_post_norm, [&](gpu::Tensor out, bool add) {
-    multiply(operations, out, at_.attended, *block(i).attention_out, at_.fast, add);
+    multiply(operations, out, attended, *block(i).attention_out, at_.fast, add);
   });
 }
 
@@ -343,7 +408,7 @@ void TransformerShard::Pass::activate_shared(gpu::Operations& operations, const 
   multiply(operations, gate_up, in, *b.shared_gate_up, at_.fast);
   operations.gate(activated, gate_up, config().gating);
   if (config().mixture->shared_gate)
-    operations.scale_rows(activated, scores.columns(config().mixture->experts, 1));
+    operations.scale_by_sigmoid(activated, scores.columns(config().mixture->experts, 1));
 }
 
 void TransformerShard::Pass::leave(gpu::Operations& operations) {

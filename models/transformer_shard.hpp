@@ -15,8 +15,8 @@ namespace paceline::models {
 struct Activations {
   gpu::Tensor residual;  ///< [rows, hidden]
   gpu::Tensor normed;    ///< [rows, hidden]
-  gpu::Tensor qkv;       ///< [rows, (heads + 2 kv_heads) * head_dim]
-  gpu::Tensor attended;  ///< [rows, heads * head_dim]
+  gpu::Tensor qkv;       ///< [rows, what TransformerBlock::qkv of any layer gives]
+  gpu::Tensor attended;  ///< [rows, heads * head_dim], or a recurrent layer's values if more
   gpu::Tensor gate_up;   ///< [rows, 2 ffn]
   gpu::Tensor activated; ///< [rows, ffn]
   int fast = 0;          ///< Number of rows, the last ones, that take the fast path.
@@ -43,6 +43,8 @@ struct ShardSpace {
   Activations all;      ///< Every row of the batch.
   gpu::Tensor last;     ///< [max_logit_rows, hidden]: residual of the rows that are asked for.
   gpu::Tensor last_qkv; ///< Queries of these rows.
+  gpu::Tensor last_attended; ///< What a recurrent last layer has given for these rows.
+  gpu::Tensor rates;         ///< [rows, rates] of a recurrent layer.
   /// [max_logit_rows, the shard's part of the vocabulary]: columns of all logits.
   gpu::Tensor logits;
   MixtureSpace mixture;
@@ -54,6 +56,7 @@ struct ShardSpace {
   /// Ids counted from the first one of the shard's part of the embedding; empty in the first shard.
   std::vector<TokenId> tokens;
   gpu::KvLayer cache;
+  gpu::StateLayer states;
 };
 
 /// The layout of a pass, which is made once for all shards, and their memory.
@@ -74,6 +77,7 @@ public:
   std::vector<TokenId> tokens;
   std::vector<const TokenId*> drawn; ///< Instead of `tokens`: where the pass before leaves them.
   gpu::RowMap rows;
+  std::vector<gpu::StateRun> runs;  ///< One for each sequence, if layers are recurrent.
   int fast = 0;                     ///< Number of rows, at the end, that take the fast path.
   std::vector<std::int32_t> wanted; ///< Rows whose logits are asked for, ascending.
   gpu::RowMap wanted_rows;          ///< Positions of these rows.
@@ -104,14 +108,18 @@ public:
   bool is_last() const { return ends() && weights_.head; }
   /// Returns whether it is only the final norm and the head.
   bool is_tail() const { return layers() == 0; }
-  /// Return the matrices that all rows are multiplied by (the fast path's, too), those of routers,
-  /// and those of experts that rows are routed to.
+  /// Return the matrices that all rows are multiplied by (the fast path's, too), those of routers
+  /// and rates, and those of experts that rows are routed to.
   std::vector<std::shared_ptr<const gpu::Weight>> dense_weights() const;
-  std::vector<std::shared_ptr<const gpu::Weight>> router_weights() const;
+  std::vector<std::shared_ptr<const gpu::Weight>> small_weights() const;
   std::vector<std::shared_ptr<const gpu::Weight>> expert_weights() const;
   gpu::KvLayout layout(int page_tokens) const {
-    return {layers(), config_.kv_heads, config_.head_dim, page_tokens, weights_.cached};
+    return {layers() - recurrent(), config_.kv_heads, config_.head_dim, page_tokens,
+            weights_.cached};
   }
+  /// Returns how many of these layers are recurrent.
+  int recurrent() const { return config_.recurrent_in(weights_.first_layer, layers()); }
+  gpu::StateLayout states() const;
   /// Allocates the shard's memory. group: the device of all shards.
   Result<void> allocate(TransformerWorkspace& workspace, const gpu::Device& group, int max_rows,
                         int max_logit_rows) const;
@@ -126,7 +134,8 @@ public:
 
     /// Takes the rows as they come into the first of these layers.
     void enter(gpu::Operations& operations);
-    /// Stores keys and values of all rows in the cache, for layer `i` of these.
+    /// Stores keys and values of all rows in the cache, for layer `i` of these, or advances its
+    /// states by them.
     void store(gpu::Operations& operations, int i);
     /// Drops rows whose logits are not asked for, once the last block has stored its keys and
     /// values: a prompt's other rows end here.
@@ -143,10 +152,19 @@ public:
   private:
     const ModelConfig& config() const { return shard_.config_; }
     const TransformerBlock& block(int i) const { return shard_.weights_.blocks[std::size_t(i)]; }
-    const LayerConfig& layer(int i) const {
-      return config().attention[std::size_t(shard_.weights_.first_layer + i)];
+    int number(int i) const { return shard_.weights_.first_layer + i; }
+    const LayerConfig& layer(int i) const { return config().mixers[std::size_t(number(i))]; }
+    bool is_recurrent(int i) const { return config().is_recurrent(number(i)); }
+    /// Returns how many recurrent layers are before layer `i`, among these.
+    int recurrent_before(int i) const {
+      return config().recurrent_in(shard_.weights_.first_layer, i);
     }
-    gpu::KvLayer cache(int i) const { return {own_.cache.pool, own_.cache.layout, i}; }
+    gpu::KvLayer cache(int i) const {
+      return {own_.cache.pool, own_.cache.layout, i - recurrent_before(i)};
+    }
+    gpu::Tensor queries() const;
+    void advance(gpu::Operations& operations, int i);
+    void give_values(gpu::Operations& operations, const TransformerBlock& block);
     gpu::Tensor addend(const ShardSpace& shard) const {
       return shard.addends[sums_ % 2].slice(0, rows());
     }

@@ -259,18 +259,19 @@ void CpuOperations::combine(Tensor out, Tensor in, const Routing& routing, bool 
   barrier();
 }
 
-void CpuOperations::scale_rows(Tensor x, Tensor scores) {
-  assert(scores.rows == x.rows && scores.cols == 1);
+void CpuOperations::scale_by_sigmoid(Tensor x, Tensor scores) {
+  assert(scores.rows == x.rows && (scores.cols == 1 || scores.cols == x.cols));
+  const auto sigmoid = [](float score) { return 1 / (1 + std::exp(-score)); };
   const int runs = (x.cols + element_run - 1) / element_run;
   const Share items = share(x.rows * runs);
   for (int item = items.begin; item < items.end; ++item) {
     const int r = item / runs;
     const int first = item % runs * element_run;
-    const int count = std::min(element_run, x.cols - first);
-    const float factor = 1 / (1 + std::exp(-*scores.row(r)));
-    float* const to = x.row(r) + first;
-    for (int i = 0; i < count; ++i)
-      to[i] *= factor;
+    const int last = std::min(first + element_run, x.cols);
+    const float* const score = scores.row(r);
+    const float whole = scores.cols == 1 ? sigmoid(*score) : 0;
+    for (int i = first; i < last; ++i)
+      x.row(r)[i] *= scores.cols == 1 ? whole : sigmoid(score[i]);
   }
   barrier();
 }

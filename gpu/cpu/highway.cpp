@@ -73,6 +73,29 @@ HWY_INLINE void gate_clamped(float* out, const float* gate, const float* up, int
   });
 }
 
+/// Calls f(first column, blocks of 16 columns, a constant) for groups of up to 64 columns, which
+/// are enough sums to hide the latency.
+template <class F>
+HWY_INLINE void by_columns(int columns, const F& f) {
+  for (int first = 0; first < columns; first += 64)
+    with_constant<4>(divide_up(columns - first, 16), [&](auto blocks) INLINED { f(first, blocks); });
+}
+
+/// Sums factor[i] * (scale * state[i][j]) over i, for `blocks` blocks of columns from `first` on.
+template <int blocks>
+HWY_INLINE void sum_columns(V16 (&sums)[blocks], const float* state, int columns, int first,
+                            const float* factors, int rows, float scale) {
+  repeat<blocks>([&](auto b) INLINED { sums[b] = splat(0); });
+  for (int i = 0; i < rows; ++i) {
+    const float* row = state + i * std::ptrdiff_t(columns) + first;
+    const V16 factor = splat(factors[i]);
+    repeat<blocks>([&](auto b) INLINED {
+      const V16 x = load_n(row + 16 * b, columns - first - 16 * b);
+      sums[b] = mul_add(mul(x, splat(scale)), factor, sums[b]);
+    });
+  }
+}
+
 class HighwayKernels final : public Kernels {
 public:
   explicit HighwayKernels(std::string name) : name_(std::move(name)) {}
@@ -174,6 +197,37 @@ public:
   void soft_cap(float* x, int n, float cap) const override {
     for (int i = 0; i < n; i += 16)
       store_n(soft_capped(load_n(x + i, n - i), cap), x + i, n - i);
+  }
+
+  void advance_delta(float* state, const float* key, int key_dim, float* value, int value_dim,
+                     float decay, float rate) const override {
+    by_columns(value_dim, [&](int first, auto blocks) INLINED {
+      V16 change[blocks];
+      sum_columns(change, state, value_dim, first, key, key_dim, decay);
+      repeat<blocks>([&](auto b) INLINED {
+        const V16 v = load_n(value + first + 16 * b, value_dim - first - 16 * b);
+        change[b] = mul(mul_add(change[b], splat(-1), v), splat(rate));
+      });
+      for (int i = 0; i < key_dim; ++i) {
+        float* const row = state + i * std::ptrdiff_t(value_dim) + first;
+        repeat<blocks>([&](auto b) INLINED {
+          const int count = value_dim - first - 16 * b;
+          store_n(mul_add(change[b], splat(key[i]), mul(load_n(row + 16 * b, count), splat(decay))),
+                  row + 16 * b, count);
+        });
+      }
+    });
+  }
+
+  void read_delta(float* out, int value_dim, const float* state, const float* query,
+                  int key_dim) const override {
+    by_columns(value_dim, [&](int first, auto blocks) INLINED {
+      V16 sums[blocks];
+      sum_columns(sums, state, value_dim, first, query, key_dim, 1);
+      repeat<blocks>([&](auto b) INLINED {
+        store_n(sums[b], out + first + 16 * b, value_dim - first - 16 * b);
+      });
+    });
   }
 
 private:

@@ -77,6 +77,13 @@ public:
                     const Gating& gating) const = 0;
   /// Sets x[i] = cap * tanh(x[i] / cap).
   virtual void soft_cap(float* x, int n, float cap) const = 0;
+  /// Advances the state of a value head by a row (DeltaRule). state: [key_dim, value_dim]; value:
+  /// [value_dim], overwritten.
+  virtual void advance_delta(float* state, const float* key, int key_dim, float* value,
+                             int value_dim, float decay, float rate) const = 0;
+  /// Sets out = state^T query.
+  virtual void read_delta(float* out, int value_dim, const float* state, const float* query,
+                          int key_dim) const = 0;
 };
 
 /// Returns families that this machine can run, the fastest first; the last is the scalar oracle.

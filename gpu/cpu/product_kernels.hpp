@@ -58,6 +58,14 @@ public:
     portable_.gate(out, gate, up, n, gating);
   }
   void soft_cap(float* x, int n, float cap) const override { portable_.soft_cap(x, n, cap); }
+  void advance_delta(float* state, const float* key, int key_dim, float* value, int value_dim,
+                     float decay, float rate) const override {
+    portable_.advance_delta(state, key, key_dim, value, value_dim, decay, rate);
+  }
+  void read_delta(float* out, int value_dim, const float* state, const float* query,
+                  int key_dim) const override {
+    portable_.read_delta(out, value_dim, state, query, key_dim);
+  }
 
 protected:
   /// Returns whether the family multiplies by `w` itself.

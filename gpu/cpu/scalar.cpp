@@ -134,6 +134,30 @@ public:
       x[i] = cap * std::tanh(x[i] / cap);
   }
 
+  void advance_delta(float* state, const float* key, int key_dim, float* value, int value_dim,
+                     float decay, float rate) const override {
+    for (int i = 0; i < key_dim; ++i)
+      for (int j = 0; j < value_dim; ++j)
+        state[i * value_dim + j] *= decay;
+    for (int j = 0; j < value_dim; ++j) {
+      float known = 0;
+      for (int i = 0; i < key_dim; ++i)
+        known += state[i * value_dim + j] * key[i];
+      value[j] = (value[j] - known) * rate;
+    }
+    for (int i = 0; i < key_dim; ++i)
+      for (int j = 0; j < value_dim; ++j)
+        state[i * value_dim + j] += key[i] * value[j];
+  }
+
+  void read_delta(float* out, int value_dim, const float* state, const float* query,
+                  int key_dim) const override {
+    std::fill_n(out, value_dim, 0.0f);
+    for (int i = 0; i < key_dim; ++i)
+      for (int j = 0; j < value_dim; ++j)
+        out[j] += state[i * value_dim + j] * query[i];
+  }
+
 private:
   static void gate_clamped(float* out, const float* gate, const float* up, int n,
                            const Gating& gating) {

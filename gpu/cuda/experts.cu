@@ -163,12 +163,12 @@ __global__ void add_picks(Tensor out, Tensor in, Routing routing, bool add) {
   to = add ? to + sum : sum;
 }
 
-__global__ void scale_by_sigmoid(Tensor x, Tensor scores) {
+__global__ void multiply_by_sigmoid(Tensor x, Tensor scores) {
   ptx::await_previous();
   const int column = int(blockIdx.x * blockDim.x + threadIdx.x);
   const int row = int(blockIdx.y);
   if (column < x.cols)
-    x.row(row)[column] *= 1 / (1 + expf(-*scores.row(row)));
+    x.row(row)[column] *= 1 / (1 + expf(-scores.row(row)[scores.cols == 1 ? 0 : column]));
 }
 
 } // namespace
@@ -188,9 +188,9 @@ cudaError_t combine(const Queue& queue, Tensor out, Tensor in, const Routing& ro
   return launch(queue, grid, combine_threads, 0, add_picks, out, in, routing, add);
 }
 
-cudaError_t scale_rows(const Queue& queue, Tensor x, Tensor scores) {
+cudaError_t scale_by_sigmoid(const Queue& queue, Tensor x, Tensor scores) {
   const dim3 grid(unsigned(divide_up(x.cols, combine_threads)), unsigned(x.rows));
-  return launch(queue, grid, combine_threads, 0, scale_by_sigmoid, x, scores);
+  return launch(queue, grid, combine_threads, 0, multiply_by_sigmoid, x, scores);
 }
 
 } // namespace paceline::gpu::cuda::kernels

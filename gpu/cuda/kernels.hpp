@@ -117,8 +117,29 @@ cudaError_t expert_linear(const Queue& queue, Tensor out, Tensor in, StagedRows 
                           RoutedRows order, const PackedWeight& w, const Routing& routing);
 /// Sets out to the weighted sums of picks, or += with `add` (Operations::combine).
 cudaError_t combine(const Queue& queue, Tensor out, Tensor in, const Routing& routing, bool add);
-/// Multiplies each row by the sigmoid of its score (Operations::scale_rows). scores: [x.rows, 1].
-cudaError_t scale_rows(const Queue& queue, Tensor x, Tensor scores);
+/// Multiplies by sigmoids (Operations::scale_by_sigmoid). scores: [x.rows, x.cols], or [x.rows, 1].
+cudaError_t scale_by_sigmoid(const Queue& queue, Tensor x, Tensor scores);
+
+// ---- Recurrent layers -------------------------------------------------------------------------
+
+/// One recurrent layer's part of all states.
+struct States {
+  float* first = nullptr; ///< That of state 0.
+  StateLayout layout;
+  std::size_t stride = 0; ///< Floats from one state to the next.
+
+  PACELINE_HOST_DEVICE float* of(std::uint32_t state) const {
+    return first + std::size_t(state) * stride;
+  }
+  bool operator==(const States&) const = default;
+};
+/// Advances states, and computes what rows give (Operations::delta_rule). runs: [count], in device
+/// memory.
+cudaError_t delta_rule(const Queue& queue, Tensor out, Tensor in, Tensor rates,
+                       const DeltaRule& rule, const StateRun* runs, int count, const States& states);
+/// Normalises heads and gates them (Operations::gated_rms_norm).
+cudaError_t gated_rms_norm(const Queue& queue, Tensor x, Tensor gates, const float* weight,
+                           int width, float epsilon);
 
 // ---- Plain matrices, for products that are not ours -------------------------------------------
 

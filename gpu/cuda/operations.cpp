@@ -317,10 +317,28 @@ void CudaOperations::combine(Tensor out, Tensor in, const Routing& routing, bool
   PACELINE_CUDA_CHECK(kernels::combine(queue("combine"), out, in, routing, add));
 }
 
-void CudaOperations::scale_rows(Tensor x, Tensor scores) {
-  assert(scores.rows == x.rows && scores.cols == 1);
+void CudaOperations::scale_by_sigmoid(Tensor x, Tensor scores) {
+  assert(scores.rows == x.rows && (scores.cols == 1 || scores.cols == x.cols));
   staged_ = {};
-  PACELINE_CUDA_CHECK(kernels::scale_rows(queue("scale_rows"), x, scores));
+  PACELINE_CUDA_CHECK(kernels::scale_by_sigmoid(queue("scale_by_sigmoid"), x, scores));
+}
+
+void CudaOperations::delta_rule(Tensor out, Tensor in, Tensor rates, const DeltaRule& rule,
+                                std::span<const StateRun> runs, const StateLayer& states) {
+  assert(out.cols == rule.values() && in.cols == rule.channels() && rates.cols == rule.rates());
+  staged_ = {};
+  const kernels::States there{states.of(0), states.layout,
+                              states.pool->shape().state_bytes / sizeof(float)};
+  PACELINE_CUDA_CHECK(kernels::delta_rule(queue("delta_rule"), out, in, rates, rule,
+                                          arguments_.put(runs), int(runs.size()), there));
+}
+
+void CudaOperations::gated_rms_norm(Tensor x, Tensor gates, const float* weight, int width,
+                                    float epsilon) {
+  assert(x.rows == gates.rows && x.cols == gates.cols && x.cols % width == 0);
+  staged_ = {};
+  PACELINE_CUDA_CHECK(
+      kernels::gated_rms_norm(queue("gated_rms_norm"), x, gates, weight, width, epsilon));
 }
 
 void CudaOperations::copy_pages(const KvPool& pool, std::span<const PageCopy> pages) {

@@ -70,6 +70,10 @@ public:
                   const RowMap& rows, const KvLayer& cache) override;
   void attention(Tensor out, Tensor qkv, int heads, const AttentionOptions& options,
                  const RowMap& rows, const KvLayer& cache) override;
+  void delta_rule(Tensor out, Tensor in, Tensor rates, const DeltaRule& rule,
+                  std::span<const StateRun> runs, const StateLayer& states) override;
+  void gated_rms_norm(Tensor x, Tensor gates, const float* weight, int width,
+                      float epsilon) override;
   void gate(Tensor out, Tensor in, const Gating& gating) override;
   void soft_cap(Tensor x, float cap) override;
   void gather(Tensor out, Tensor in, std::span<const std::int32_t> rows) override;
@@ -80,7 +84,7 @@ public:
   void expert_linear(Tensor out, Tensor in, RoutedRows order, const Weight& w,
                      const Routing& routing) override;
   void combine(Tensor out, Tensor in, const Routing& routing, bool add) override;
-  void scale_rows(Tensor x, Tensor scores) override;
+  void scale_by_sigmoid(Tensor x, Tensor scores) override;
   void copy_pages(const KvPool& pool, std::span<const PageCopy> pages) override;
 
   void propose(std::span<ProposeTask> tasks) override;

@@ -22,8 +22,10 @@ Result<std::unique_ptr<TensorSource>> FolderSource::tensors(const ModelConfig& c
   return TensorFiles::open(location())
       .map([&](TensorFiles&& files) -> std::unique_ptr<TensorSource> {
         const int experts = config.mixture ? config.mixture->experts : 0;
-        return std::make_unique<FolderTensors>(std::move(files), block_tensors(config.architecture),
-                                               config.quantization, NamePrefixes(), experts);
+        const BlockTensors& names = block_tensors(config.architecture);
+        const NamePrefixes prefixes{names.prefix, names.prefix + std::string("layers.")};
+        return std::make_unique<FolderTensors>(std::move(files), names, config.quantization,
+                                               prefixes, experts);
       });
 }
 

@@ -13,7 +13,7 @@ ModelPart part_of(std::string_view name) {
     return ModelPart::head;
   if (has("norm"))
     return ModelPart::norms;
-  if (has("self_attn"))
+  if (has("self_attn") || has("linear_attn"))
     return ModelPart::attention;
   return has("mlp") || has("block_sparse_moe") ? ModelPart::feed_forward : ModelPart::other;
 }
@@ -22,7 +22,10 @@ bool is_block_weight(std::string_view name) {
   const ModelPart part = part_of(name);
   const bool router = name.ends_with(".gate.weight") || name.ends_with(".router.weight") ||
                       name.ends_with(".shared_expert_gate.weight");
-  return name.ends_with(".weight") && !router && name.starts_with("model.layers.") &&
+  const bool rates = name.ends_with(".in_proj_a.weight") || name.ends_with(".in_proj_b.weight");
+  const bool in_block = name.starts_with("model.layers.") ||
+                        name.starts_with("model.language_model.layers.");
+  return name.ends_with(".weight") && !router && !rates && in_block &&
          (part == ModelPart::attention || part == ModelPart::feed_forward);
 }
 
@@ -36,6 +39,8 @@ FolderTensors::FolderTensors(TensorFiles files, const BlockTensors& names,
     if (tensor.entry->name.ends_with(".self_attn.rotary_emb.inv_freq") ||
         quantized_.is_of_activations(tensor.entry->name))
       files_.ignore(tensor.entry->name);
+  for (const char* other : names_.others)
+    files_.ignore_all(other);
 }
 
 bool FolderTensors::has(TensorRole role) const {
@@ -107,7 +112,8 @@ std::string FolderTensors::prefix_of(int block) const {
 }
 
 std::string FolderTensors::name(TensorKey key) const {
-  const bool bare = key.role == TensorRole::sinks || key.role == TensorRole::choice_bias;
+  const bool bare = key.role == TensorRole::sinks || key.role == TensorRole::choice_bias ||
+                    key.role == TensorRole::delta_speed || key.role == TensorRole::delta_offset;
   const std::string stack = stack_of(key);
   return !stack.empty() ? stack : name_of(key).append(bare ? "" : ".weight");
 }
@@ -143,6 +149,15 @@ const char* FolderTensors::name_in_block(TensorRole role) const {
   case TensorRole::query_norm: return "self_attn.q_norm";
   case TensorRole::key_norm: return "self_attn.k_norm";
   case TensorRole::sinks: return "self_attn.sinks";
+  case TensorRole::delta_in: return "linear_attn.in_proj_qkv";
+  case TensorRole::delta_gate: return "linear_attn.in_proj_z";
+  case TensorRole::delta_strength: return "linear_attn.in_proj_b";
+  case TensorRole::delta_rate: return "linear_attn.in_proj_a";
+  case TensorRole::delta_kernel: return "linear_attn.conv1d";
+  case TensorRole::delta_speed: return "linear_attn.A_log";
+  case TensorRole::delta_offset: return "linear_attn.dt_bias";
+  case TensorRole::delta_norm: return "linear_attn.norm";
+  case TensorRole::delta_out: return "linear_attn.out_proj";
   case TensorRole::attention_out: return "self_attn.o_proj";
   case TensorRole::attention_post_norm: return names_.attention_post_norm;
   case TensorRole::ffn_norm: return names_.ffn_norm;

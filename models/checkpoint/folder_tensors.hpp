@@ -38,6 +38,9 @@ public:
   Result<std::vector<float>> vector(TensorKey key, int size) override {
     return files_.vector(name(key), size);
   }
+  Result<std::vector<float>> kernel(TensorKey key, int channels, int taps) override {
+    return files_.kernel(name(key), channels, taps);
+  }
   bool same(TensorKey a, TensorKey b) const override {
     return files_.same(name_of(a) + ".weight", name_of(b) + ".weight");
   }

@@ -42,6 +42,15 @@ const char* name_in_file(TensorRole role) {
   case TensorRole::gate_up: return "ffn_up"; // the name of a fused one, too
   case TensorRole::down: return "ffn_down";
   case TensorRole::ffn_post_norm: return "post_ffw_norm";
+  case TensorRole::delta_in: // No architecture here has recurrent layers.
+  case TensorRole::delta_gate:
+  case TensorRole::delta_strength:
+  case TensorRole::delta_rate:
+  case TensorRole::delta_kernel:
+  case TensorRole::delta_speed:
+  case TensorRole::delta_offset:
+  case TensorRole::delta_norm:
+  case TensorRole::delta_out:
   case TensorRole::ffn_norm: // GgufArchitecture::ffn_norm
   case TensorRole::fusion:
   case TensorRole::fusion_norm: break;

@@ -197,6 +197,11 @@ Result<std::vector<float>> TensorFiles::vector(std::string_view name, int size) 
   });
 }
 
+Result<std::vector<float>> TensorFiles::kernel(std::string_view name, int channels, int taps) {
+  return take(name, {channels, 1, taps}, std::uint64_t(channels) * std::uint64_t(taps))
+      .and_then([&](const TensorEntry* entry) { return numbers(*entry); });
+}
+
 Result<std::vector<float>> TensorFiles::numbers(const TensorEntry& entry) {
   const std::size_t count = entry.bytes.size() / size_of(entry.type);
   if (entry.type == StoredType::f8_e8m0) {

@@ -36,6 +36,8 @@ public:
                                     std::int64_t first, int rows);
   /// Returns [size], converted to f32.
   Result<std::vector<float>> vector(std::string_view name, int size);
+  /// Returns a convolution's weights, stored as [channels, 1, taps].
+  Result<std::vector<float>> kernel(std::string_view name, int channels, int taps);
   /// Tells that tensors with this prefix will soon be needed: reading starts, if necessary.
   void read_ahead(std::string_view prefix) const;
   /// Tells that nobody needs the tensor's bytes any more: its pages of the file may leave memory.

@@ -23,6 +23,15 @@ enum class TensorRole {
   query_norm,          ///< [head_dim], or one weight for all heads.
   key_norm,            ///< [head_dim], or one weight for all heads.
   sinks,               ///< [heads], attention's.
+  delta_in,            ///< [channels, hidden], of a recurrent layer (gpu::DeltaRule), as the next:
+  delta_gate,          ///< [values, hidden], of which its output's gates are made.
+  delta_strength,      ///< [value_heads, hidden], of which rates b are made.
+  delta_rate,          ///< [value_heads, hidden], of which decays are made.
+  delta_kernel,        ///< [channels, taps], its convolution's.
+  delta_speed,         ///< [value_heads], logarithms of what decays grow by.
+  delta_offset,        ///< [value_heads]
+  delta_norm,          ///< [value_dim]
+  delta_out,           ///< [hidden, values]
   attention_out,       ///< [hidden, heads * head_dim]
   attention_post_norm, ///< [hidden], for the output of attention, before the residual.
   ffn_norm,            ///< [hidden], for the input of the feed-forward.
@@ -70,6 +79,10 @@ public:
   virtual Result<std::vector<float>> bias(TensorKey key, int size) = 0;
   /// Returns a vector that is no layer's bias, [size], converted to f32: a norm's weight, say.
   virtual Result<std::vector<float>> vector(TensorKey key, int size) = 0;
+  /// Returns a convolution's weights, [channels, taps], converted to f32.
+  virtual Result<std::vector<float>> kernel(TensorKey key, int channels, int taps) {
+    return vector(key, channels * taps);
+  }
   /// Returns whether both matrices are stored, with the same numbers.
   virtual bool same(TensorKey a, TensorKey b) const = 0;
   /// Tells that the embedding and the head, or a block's tensors, will soon be needed: reading

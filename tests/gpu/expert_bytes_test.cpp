@@ -53,6 +53,14 @@ public:
     own_.gate(out, gate, up, n, gating);
   }
   void soft_cap(float* x, int n, float cap) const override { own_.soft_cap(x, n, cap); }
+  void advance_delta(float* state, const float* key, int key_dim, float* value, int value_dim,
+                     float decay, float rate) const override {
+    own_.advance_delta(state, key, key_dim, value, value_dim, decay, rate);
+  }
+  void read_delta(float* out, int value_dim, const float* state, const float* query,
+                  int key_dim) const override {
+    own_.read_delta(out, value_dim, state, query, key_dim);
+  }
 
   mutable std::atomic<std::size_t> bytes = 0;
 

@@ -233,13 +233,16 @@ TEST_CASE("rows are scaled by the sigmoids of their scores") {
     CAPTURE(name);
     const Rig rig(name, 2);
     Matrix x(5, 700, random);
-    Matrix scores(5, 3, random, 2); // The last column counts.
-    Matrix scaled = x;
-    rig.run(
-        [&](Operations& ops) { ops.scale_rows(scaled.tensor(), scores.tensor().columns(2, 1)); });
-    for (int r = 0; r < 5; ++r)
-      for (const int c : {0, 1, 511, 512, 699})
-        CHECK(scaled.at(r, c) == doctest::Approx(x.at(r, c) * sigmoid(scores.at(r, 2))));
+    Matrix scores(5, 703, random, 2);
+    for (const bool each : {false, true}) { // A score for each number, or one for all of a row.
+      Matrix scaled = x;
+      const Tensor used = scores.tensor().columns(2, each ? 700 : 1);
+      rig.run([&](Operations& ops) { ops.scale_by_sigmoid(scaled.tensor(), used); });
+      for (int r = 0; r < 5; ++r)
+        for (const int c : {0, 1, 511, 512, 699})
+          CHECK(scaled.at(r, c) ==
+                doctest::Approx(x.at(r, c) * sigmoid(scores.at(r, each ? c + 2 : 2))));
+    }
   }
 }
 

@@ -450,9 +450,9 @@ TEST_CASE("any value of config.json replaced by a hostile one is read or refused
       CHECK(result.error().message.find('\n') == std::string::npos);
       return;
     }
-    CHECK(result->attention.size() == std::size_t(result->layers));
+    CHECK(result->mixers.size() == std::size_t(result->layers));
     CHECK(result->context > 0);
-    for (const LayerConfig& layer : result->attention)
+    for (const LayerConfig& layer : result->mixers)
       CHECK(layer.rope < int(result->ropes.size()));
     for (const RopeConfig& rope : result->ropes)
       for (const float frequency : rope.frequencies)

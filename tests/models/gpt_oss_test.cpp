@@ -300,9 +300,9 @@ TEST_CASE("a gpt-oss's sinks, biases and bounds count, and it has its defaults")
   CHECK(defaults.head_dim == 64);
   CHECK(defaults.qkv_bias);
   CHECK(defaults.attention_out_bias);
-  CHECK(defaults.attention.at(0).window == 128);
-  CHECK(defaults.attention.at(1).window == 0);
-  CHECK(defaults.attention.at(2).window == 128);
+  CHECK(defaults.mixers.at(0).window == 128);
+  CHECK(defaults.mixers.at(1).window == 0);
+  CHECK(defaults.mixers.at(2).window == 128);
   config["rope_theta"] = 150000;
   config["rope_scaling"] = {{"rope_type", "yarn"},
                             {"factor", 32},

@@ -88,9 +88,14 @@ TEST_CASE("logits, log-probabilities and greedy tokens are the reference's, for 
       for (const json::value& row : expected.at("rows").as_array())
         worst = std::max(worst, test::error_of(logits[std::size_t(row.at("position").as_int64())],
                                                row.at("logits").as_array()));
-      // A router may choose another expert of nearly the same score where rows are rounded.
-      const bool mixture = entry.at("config").as_object().contains("num_experts_per_tok");
-      CHECK(worst <= (!bf16 ? 1e-4 : mixture ? 4e-2 : 2e-2));
+      // A router may choose another expert of nearly the same score where rows are rounded, and a
+      // state keeps what rounding did to each row: the reference's own bf16 is off by 0.043 and
+      // 0.100 there.
+      const json::object& config = entry.at("config").as_object();
+      const double most = config.contains("linear_num_key_heads")  ? 6e-2
+                          : config.contains("num_experts_per_tok") ? 4e-2
+                                                                   : 2e-2;
+      CHECK(worst <= (bf16 ? most : 1e-4));
       worst_of[int(dtype)] = std::max(worst_of[int(dtype)], worst);
       for (std::size_t i = 0; !bf16 && i + 1 < prompt.size(); ++i)
         CHECK(std::abs(logprob(logits[i], prompt[i + 1]) -

@@ -145,7 +145,7 @@ Runner::Runner(const std::vector<std::shared_ptr<const Model>>& stages, int page
     stage.model = model;
     const gpu::KvShape shape = model->kv_shape(page_tokens);
     stage.pool = shape.bytes() == 0 ? stages_.front().pool // a head behind others' layers
-                                    : gpu::KvPool::create(on, shape, pages).value();
+                                    : gpu::KvPool::create(on, shape, pages, states_max).value();
     stage.workspace = model->make_workspace(max_rows, max_logit_rows).value();
     stage.lane = on.open_lane("target").value();
     if (const auto width = std::size_t(model->handed_on()))
@@ -164,6 +164,11 @@ std::vector<std::uint32_t> Runner::take_pages(int tokens) {
     REQUIRE(held_.back());
     ids.insert(i % 2 ? ids.begin() : ids.end(), held_.back()->id);
   }
+  if (pool().shape().state_bytes > 0) {
+    held_.push_back(pool().take_state());
+    REQUIRE(held_.back());
+    states_[ids.front()] = held_.back()->id;
+  }
   return ids;
 }
 
@@ -174,6 +179,10 @@ Rows Runner::run(std::span<const SequenceRows> batch) {
     all += sequence.rows();
     rows += sequence.logit_rows();
   }
+  std::vector<SequenceRows> own(batch.begin(), batch.end());
+  for (SequenceRows& sequence : own)
+    if (const auto at = states_.find(sequence.pages.front()); at != states_.end())
+      sequence.state = at->second;
   gpu::Tensor received;
   for (Stage& stage : stages_) {
     stage.workspace->received = received;
@@ -181,7 +190,7 @@ Rows Runner::run(std::span<const SequenceRows> batch) {
     if (stage.left)
       stage.workspace->left =
           stage.left->tensor(stage.model->leaves_wanted() ? rows : all, stage.model->handed_on());
-    stage.model->plan(batch, *stage.pool, *stage.workspace);
+    stage.model->plan(own, *stage.pool, *stage.workspace);
     const auto step = std::make_shared<PassStep>(*stage.model, *stage.workspace);
     REQUIRE(stage.lane->submit(step));
     REQUIRE(step->wait());

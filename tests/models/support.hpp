@@ -10,6 +10,7 @@
 #include <boost/json/fwd.hpp>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -61,7 +62,8 @@ public:
          std::size_t pages = 256, int max_rows = 1024, int max_logit_rows = 1024);
   ~Runner();
 
-  /// Pages for `tokens` positions of one sequence, in an order of their own.
+  /// Pages for `tokens` positions of one sequence, in an order of their own, and its state where
+  /// layers are recurrent: `run` finds it by the first page.
   std::vector<std::uint32_t> take_pages(int tokens);
   gpu::KvPool& pool(std::size_t stage = 0) { return *stages_[stage].pool; }
 
@@ -80,6 +82,8 @@ private:
   };
   std::vector<Stage> stages_;
   std::atomic<int> nearly_done_{0};
+  static constexpr std::size_t states_max = 64;
+  std::map<std::uint32_t, std::uint32_t> states_; ///< By the sequence's first page.
   std::vector<gpu::PageRef> held_; ///< The first stage's: one number for all.
 };
 

@@ -43,7 +43,12 @@ public:
     std::abort();
   }
   void combine(gpu::Tensor, gpu::Tensor, const gpu::Routing&, bool) override { std::abort(); }
-  void scale_rows(gpu::Tensor, gpu::Tensor) override { std::abort(); }
+  void scale_by_sigmoid(gpu::Tensor, gpu::Tensor) override { std::abort(); }
+  void delta_rule(gpu::Tensor, gpu::Tensor, gpu::Tensor, const gpu::DeltaRule&,
+                  std::span<const gpu::StateRun>, const gpu::StateLayer&) override {
+    std::abort();
+  }
+  void gated_rms_norm(gpu::Tensor, gpu::Tensor, const float*, int, float) override { std::abort(); }
   void gather_columns(gpu::Tensor out, gpu::Tensor in, const float* columns) override {
     for (int r = 0; r < out.rows; ++r)
       for (int i = 0; i < out.cols; ++i)

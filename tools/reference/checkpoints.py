@@ -28,13 +28,15 @@ BASE = {"hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 3, "num
         "bos_token_id": 1, "eos_token_id": 2, "hidden_act": "silu", "tie_word_embeddings": False}
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 32}
+QWEN3_5 = {"head_dim": 32, "num_hidden_layers": 4, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
+           "linear_key_head_dim": 16, "linear_value_head_dim": 24, "rms_norm_eps": 1e-6}
 GEMMA = {"hidden_activation": "gelu_pytorch_tanh", "head_dim": 16, "query_pre_attn_scalar": 24, "num_hidden_layers": 4,
          "sliding_window": 20, "tie_word_embeddings": True, "rms_norm_eps": 1e-6}
 
 
 def case(name, architecture, options, change, dtypes=("f32", "bf16"), **more):
     model_type = {"Gemma3": "gemma3_text", "Qwen2Moe": "qwen2_moe", "Qwen3Moe": "qwen3_moe",
-                  "Glm4Moe": "glm4_moe", "GptOss": "gpt_oss"}.get(architecture, architecture.lower())
+                  "Glm4Moe": "glm4_moe", "GptOss": "gpt_oss", "Qwen3_5": "qwen3_5_text"}.get(architecture, architecture.lower())
     config = {**BASE, "architectures": [architecture + "ForCausalLM"], "model_type": model_type, **options}
     return {"name": name, "config": config, "change": change, "dtypes": dtypes, **more}
 
@@ -148,6 +150,17 @@ CASES = [
     case("gpt-oss, new spelling", "GptOss",
          {"num_hidden_layers": 2, "num_local_experts": 8, "num_experts_per_tok": 4, "head_dim": 16, "sliding_window": 16,
           "rope_parameters": {"rope_type": "default", "rope_theta": 5000.0}}, {"sliding_window": 40}),
+    case("Qwen 3.5", "Qwen3_5",
+         {**QWEN3_5, "rope_parameters": {"rope_type": "default", "rope_theta": 10000000, "partial_rotary_factor": 0.25,
+                                         "mrope_section": [2, 1, 1], "mrope_interleaved": True}},
+         {"full_attention_interval": 2, "layer_types": ["linear_attention"] * 3 + ["full_attention"],
+          "rms_norm_eps": 0.5}, shards=2),
+    case("Qwen 3.5 that ends with a recurrent layer", "Qwen3_5",
+         {**QWEN3_5, "num_hidden_layers": 3, "linear_num_key_heads": 4, "linear_conv_kernel_dim": 3,
+          "tie_word_embeddings": True, "attention_bias": False,
+          "layer_types": ["full_attention", "linear_attention", "linear_attention"],
+          "rope_parameters": {"rope_type": "default", "rope_theta": 5000.0, "partial_rotary_factor": 0.5}},
+         {"rope_parameters": {"rope_type": "default", "rope_theta": 5000.0, "partial_rotary_factor": 0.25}}),
 ]
 
 
@@ -156,7 +169,12 @@ def scale_of(name, shape, config):
     if name.endswith("bias"):
         return 0.5, 0.0
     if "norm" in name:
-        return 0.4, 0.0 if "Gemma" in config["architectures"][0] else 1.0
+        plus_one = "Gemma" in config["architectures"][0] or "Qwen3_5" in config["architectures"][0]
+        return 0.4, 0.0 if plus_one and ".linear_attn." not in name else 1.0
+    if name.endswith(("A_log", "dt_bias")):
+        return 0.5, 0.0
+    if "conv1d" in name:
+        return 0.6, 0.0
     if "sinks" in name:
         return 2.0, 0.0
     if "embed_tokens" in name:

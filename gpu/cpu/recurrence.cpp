@@ -1,0 +1,195 @@
+// The recurrent layers' operations on a team of CPU threads.
+#include "gpu/recurrence.hpp"
+
+#include "gpu/cpu/operations.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <cstring>
+
+namespace paceline::gpu::cpu {
+namespace {
+
+constexpr float norm_epsilon = 1e-6f; // added to a query's and a key's squared length
+
+float sigmoid(float x) {
+  return 1 / (1 + std::exp(-x));
+}
+
+/// Returns log(1 + exp(x)).
+float softplus(float x) {
+  return x > 20 ? x : std::log1p(std::exp(x));
+}
+
+/// A pass of one sequence through the value heads that share a key head. It owns the channels that
+/// it reads and keeps, but for the rates, which each value head keeps.
+class DeltaPass {
+public:
+  DeltaPass(const Kernels& kernels, const DeltaRule& rule, const StateRun& run,
+            const StateLayer& states, Tensor out, Tensor in, Tensor rates, int key_head,
+            Scratch& scratch)
+      : kernels_(kernels), rule_(rule), run_(run), layout_(states.layout), out_(out), in_(in),
+        rates_(rates), key_head_(key_head), heads_(rule.value_heads / rule.key_heads),
+        states_(states.of(run.state) + std::ptrdiff_t(first_head()) * layout_.head_floats),
+        kept_(states.of(run.state) + std::ptrdiff_t(rule.value_heads) * layout_.head_floats) {
+    const int widest = std::max(rule.key_dim, values());
+    const std::size_t copies = std::size_t(heads_) * std::size_t(layout_.head_floats);
+    const std::size_t floats = copies + std::size_t(2 * rule.key_dim + values() + 2 * widest);
+    copies_ = reinterpret_cast<float*>(scratch.at_least(floats * sizeof(float)));
+    query_ = copies_ + copies;
+    key_ = query_ + rule.key_dim;
+    value_ = key_ + rule.key_dim;
+    ones_ = value_ + values();
+    sums_ = ones_ + widest;
+    std::fill_n(ones_, widest, 1.0f);
+  }
+
+  void run() {
+    const std::size_t bytes =
+        std::size_t(heads_) * std::size_t(layout_.head_floats) * sizeof(float);
+    float* at = states_;
+    if (run_.held == 0)
+      std::memset(states_, 0, bytes);
+    for (int p = std::min(run_.held, run_.position); p < run_.end(); ++p) {
+      if (p == run_.certain) {
+        std::memcpy(copies_, states_, bytes);
+        at = copies_;
+      }
+      step(p, at);
+    }
+    // The next pass convolves from the last row that the state holds on: it may be read again.
+    const int first = std::max(run_.position, run_.certain - rule_.taps);
+    assert(run_.end() - first <= layout_.kept);
+    for (int p = first; p < run_.end(); ++p)
+      keep(p);
+  }
+
+private:
+  int first_head() const { return key_head_ * heads_; }
+  int values() const { return heads_ * rule_.value_dim; }
+  int query_column() const { return key_head_ * rule_.key_dim; }
+  int key_column() const { return rule_.keys() + query_column(); }
+  int value_column() const { return 2 * rule_.keys() + first_head() * rule_.value_dim; }
+
+  float* kept(int position) const {
+    return kept_ + std::ptrdiff_t(position % layout_.kept) * layout_.row_floats;
+  }
+  const float* channels(int position) const {
+    return position < run_.position ? kept(position) : in_.row(row_of(position));
+  }
+  const float* rates(int position) const {
+    return position < run_.position ? kept(position) + rule_.channels()
+                                    : rates_.row(row_of(position));
+  }
+  int row_of(int position) const { return run_.first_row + position - run_.position; }
+
+  void step(int position, float* states) {
+    const float scale = 1 / std::sqrt(float(rule_.key_dim));
+    const bool changes = position >= run_.held;
+    const bool gives = position >= run_.position;
+    if (changes) {
+      convolve(key_, position, key_column(), rule_.key_dim);
+      normalise(key_, scale);
+      convolve(value_, position, value_column(), values());
+    }
+    if (gives) {
+      convolve(query_, position, query_column(), rule_.key_dim);
+      normalise(query_, scale * scale);
+    }
+    for (int h = 0; h < heads_; ++h) {
+      const int head = first_head() + h;
+      float* const state = states + std::ptrdiff_t(h) * layout_.head_floats;
+      if (changes) {
+        const float* const rates_here = rates(position);
+        const float decay =
+            std::exp(rule_.speeds[head] *
+                     softplus(rates_here[rule_.value_heads + head] + rule_.offsets[head]));
+        kernels_.advance_delta(state, key_, rule_.key_dim, value_ + h * rule_.value_dim,
+                               rule_.value_dim, decay, sigmoid(rates_here[head]));
+      }
+      if (gives)
+        kernels_.read_delta(out_.row(row_of(position)) + head * rule_.value_dim, rule_.value_dim,
+                            state, query_, rule_.key_dim);
+    }
+  }
+
+  void convolve(float* to, int position, int first, int count) {
+    std::fill_n(sums_, count, 0.0f);
+    for (int tap = 0; tap < rule_.taps; ++tap) {
+      const int from = position - rule_.taps + 1 + tap;
+      if (from < 0)
+        continue;
+      const float* const row = channels(from) + first;
+      const float* const weights = rule_.kernel + std::ptrdiff_t(tap) * rule_.channels() + first;
+      for (int i = 0; i < count; ++i)
+        sums_[i] += weights[i] * row[i];
+    }
+    kernels_.gate(to, sums_, ones_, count, {});
+  }
+
+  /// Gives a vector of key_dim numbers the length sqrt(key_dim) * scale.
+  void normalise(float* x, float scale) {
+    const int n = rule_.key_dim;
+    std::fill_n(sums_, n, scale);
+    kernels_.rms_norm(x, x, sums_, n, norm_epsilon / float(n));
+  }
+
+  void keep(int position) const {
+    const auto copy = [&](const float* from, int column, int first, int count) {
+      std::copy_n(from + first, count, kept(position) + column + first);
+    };
+    const float* const in = in_.row(row_of(position));
+    copy(in, 0, query_column(), rule_.key_dim);
+    copy(in, 0, key_column(), rule_.key_dim);
+    copy(in, 0, value_column(), values());
+    for (const int first : {first_head(), rule_.value_heads + first_head()})
+      copy(rates_.row(row_of(position)), rule_.channels(), first, heads_);
+  }
+
+  const Kernels& kernels_;
+  const DeltaRule& rule_;
+  const StateRun& run_;
+  const StateLayout& layout_;
+  Tensor out_;
+  Tensor in_;
+  Tensor rates_;
+  const int key_head_;
+  const int heads_;      ///< Value heads.
+  float* const states_;  ///< Their matrices.
+  float* const kept_;
+  float* copies_ = nullptr; ///< Of the matrices, for the rows that may be taken back.
+  float* query_ = nullptr;
+  float* key_ = nullptr;
+  float* value_ = nullptr;
+  float* ones_ = nullptr;
+  float* sums_ = nullptr;
+};
+
+} // namespace
+
+void CpuOperations::delta_rule(Tensor out, Tensor in, Tensor rates, const DeltaRule& rule,
+                               std::span<const StateRun> runs, const StateLayer& states) {
+  assert(out.cols == rule.values() && in.cols == rule.channels() && rates.cols == rule.rates());
+  const Share items = share(int(runs.size()) * rule.key_heads);
+  for (int item = items.begin; item < items.end; ++item)
+    DeltaPass(team_.kernels, rule, runs[std::size_t(item / rule.key_heads)], states, out, in, rates,
+              item % rule.key_heads, scratch_)
+        .run();
+  barrier();
+}
+
+void CpuOperations::gated_rms_norm(Tensor x, Tensor gates, const float* weight, int width,
+                                   float epsilon) {
+  assert(x.rows == gates.rows && x.cols == gates.cols && x.cols % width == 0);
+  const int heads = x.cols / width;
+  const Share items = share(x.rows * heads);
+  for (int item = items.begin; item < items.end; ++item) {
+    float* const head = x.row(item / heads) + item % heads * width;
+    team_.kernels.rms_norm(head, head, weight, width, epsilon);
+    team_.kernels.gate(head, gates.row(item / heads) + item % heads * width, head, width, {});
+  }
+  barrier();
+}
+
+} // namespace paceline::gpu::cpu

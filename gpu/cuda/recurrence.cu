@@ -1,0 +1,185 @@
+// Recurrent layers. A block has one value head of one sequence, and a thread one column of its
+// matrix, which stays in shared memory for all rows of the pass.
+#include "gpu/cuda/block.cuh"
+#include "gpu/cuda/kernels.hpp"
+
+#include <algorithm>
+
+namespace paceline::gpu::cuda::kernels {
+namespace {
+
+constexpr int keep_threads = 256;
+constexpr float norm_epsilon = 1e-6f; // added to a query's and a key's squared length
+
+__device__ float sigmoid(float x) {
+  return 1 / (1 + expf(-x));
+}
+
+/// Returns log(1 + exp(x)).
+__device__ float softplus(float x) {
+  return x > 20 ? x : log1pf(expf(x));
+}
+
+/// What the rows of a run are, those of this pass and those that were kept before.
+struct RunRows {
+  Tensor in;
+  Tensor rates;
+  const StateRun& run;
+  const float* kept;
+  const StateLayout& layout;
+  int channels;
+
+  __device__ int row_of(int position) const { return run.first_row + position - run.position; }
+  __device__ const float* kept_row(int position) const {
+    return kept + std::size_t(position % layout.kept) * std::size_t(layout.row_floats);
+  }
+  __device__ const float* channels_of(int position) const {
+    return position < run.position ? kept_row(position) : in.row(row_of(position));
+  }
+  __device__ const float* rates_of(int position) const {
+    return position < run.position ? kept_row(position) + channels : rates.row(row_of(position));
+  }
+};
+
+/// Returns what silu makes of a channel's convolution at a position.
+__device__ float convolved(const RunRows& rows, const DeltaRule& rule, int position, int channel) {
+  float sum = 0;
+  for (int tap = 0; tap < rule.taps; ++tap)
+    if (const int from = position - rule.taps + 1 + tap; from >= 0)
+      sum = fmaf(rule.kernel[std::size_t(tap) * std::size_t(rule.channels()) + std::size_t(channel)],
+                 rows.channels_of(from)[channel], sum);
+  return sum * sigmoid(sum);
+}
+
+/// Puts a query or a key in `to`, [key_dim] of shared memory, at length sqrt(key_dim) * scale.
+__device__ void load_vector(float* to, const RunRows& rows, const DeltaRule& rule, int position,
+                            int first_channel, float scale, float* scratch) {
+  const int i = int(threadIdx.x);
+  const float x = i < rule.key_dim ? convolved(rows, rule, position, first_channel + i) : 0;
+  const float squares = block_reduce(x * x, Add(), scratch);
+  const auto dim = float(rule.key_dim);
+  if (i < rule.key_dim)
+    to[i] = x / sqrtf(squares / dim + norm_epsilon / dim) * scale;
+  __syncthreads();
+}
+
+__global__ void advance_states(Tensor out, Tensor in, Tensor rates, DeltaRule rule,
+                               const StateRun* runs, States states) {
+  ptx::await_previous();
+  const StateRun run = runs[blockIdx.y];
+  const int head = int(blockIdx.x);
+  const int key_head = head / (rule.value_heads / rule.key_heads);
+  const int column = int(threadIdx.x);
+  const bool has_column = column < rule.value_dim;
+  const float scale = 1 / sqrtf(float(rule.key_dim));
+  float* const scratch = &ptx::shared_memory<float>();
+  float* const query = scratch + block_warps_max;
+  float* const key = query + rule.key_dim;
+  float* const matrix = key + rule.key_dim;
+  float* const state =
+      states.of(run.state) + std::size_t(head) * std::size_t(states.layout.head_floats);
+  const float* const kept = states.of(run.state) + std::size_t(rule.value_heads) *
+                                                       std::size_t(states.layout.head_floats);
+  const RunRows rows{in, rates, run, kept, states.layout, rule.channels()};
+  const auto save = [&] {
+    for (int i = 0; has_column && run.certain > run.held && i < rule.key_dim; ++i)
+      state[i * rule.value_dim + column] = matrix[i * rule.value_dim + column];
+  };
+  for (int i = 0; has_column && i < rule.key_dim; ++i)
+    matrix[i * rule.value_dim + column] = run.held > 0 ? state[i * rule.value_dim + column] : 0;
+  for (int p = run.held < run.position ? run.held : run.position; p < run.end(); ++p) {
+    if (p == run.certain)
+      save();
+    if (p >= run.held) {
+      load_vector(key, rows, rule, p, rule.keys() + key_head * rule.key_dim, scale, scratch);
+      const float* const here = rows.rates_of(p);
+      const float decay =
+          expf(rule.speeds[head] * softplus(here[rule.value_heads + head] + rule.offsets[head]));
+      float known = 0;
+      for (int i = 0; has_column && i < rule.key_dim; ++i)
+        known = fmaf(matrix[i * rule.value_dim + column] * decay, key[i], known);
+      if (has_column) {
+        const float value =
+            convolved(rows, rule, p, 2 * rule.keys() + head * rule.value_dim + column);
+        const float change = (value - known) * sigmoid(here[head]);
+        for (int i = 0; i < rule.key_dim; ++i) {
+          float& at = matrix[i * rule.value_dim + column];
+          at = fmaf(key[i], change, at * decay);
+        }
+      }
+    }
+    if (p >= run.position) {
+      load_vector(query, rows, rule, p, key_head * rule.key_dim, scale * scale, scratch);
+      float sum = 0;
+      for (int i = 0; has_column && i < rule.key_dim; ++i)
+        sum = fmaf(matrix[i * rule.value_dim + column], query[i], sum);
+      if (has_column)
+        out.row(rows.row_of(p))[head * rule.value_dim + column] = sum;
+    }
+  }
+  if (run.certain == run.end())
+    save();
+}
+
+/// Keeps the rows that the next pass reads, once all heads have read what they replace.
+__global__ void keep_rows(Tensor in, Tensor rates, DeltaRule rule, const StateRun* runs,
+                          States states) {
+  ptx::await_previous();
+  const StateRun run = runs[blockIdx.z];
+  // The next pass convolves from the last row that the state holds on: it may be read again.
+  const int first = std::max(run.position, run.certain - rule.taps);
+  const int position = first + int(blockIdx.y);
+  const int i = int(blockIdx.x * blockDim.x + threadIdx.x);
+  if (position >= run.end() || i >= states.layout.row_floats)
+    return;
+  const int row = run.first_row + position - run.position;
+  float* const kept = states.of(run.state) +
+                      std::size_t(rule.value_heads) * std::size_t(states.layout.head_floats) +
+                      std::size_t(position % states.layout.kept) *
+                          std::size_t(states.layout.row_floats);
+  kept[i] = i < rule.channels() ? in.row(row)[i] : rates.row(row)[i - rule.channels()];
+}
+
+/// Normalises and gates heads, one block per head and row.
+__global__ void norm_and_gate(Tensor x, Tensor gates, const float* weight, int width,
+                              float epsilon) {
+  ptx::await_previous();
+  float* const head = x.row(int(blockIdx.y)) + int(blockIdx.x) * width;
+  const float* const gate = gates.row(int(blockIdx.y)) + int(blockIdx.x) * width;
+  float squares = 0;
+  for (int i = int(threadIdx.x); i < width; i += int(blockDim.x))
+    squares = fmaf(head[i], head[i], squares);
+  squares = block_reduce(squares, Add(), &ptx::shared_memory<float>());
+  const float factor = 1 / sqrtf(squares / float(width) + epsilon);
+  for (int i = int(threadIdx.x); i < width; i += int(blockDim.x))
+    head[i] = head[i] * factor * weight[i] * (gate[i] * sigmoid(gate[i]));
+}
+
+} // namespace
+
+cudaError_t delta_rule(const Queue& queue, Tensor out, Tensor in, Tensor rates,
+                       const DeltaRule& rule, const StateRun* runs, int count,
+                       const States& states) {
+  const int wanted = std::max(rule.key_dim, rule.value_dim);
+  const int threads = divide_up(wanted, warp_lanes) * warp_lanes;
+  const std::size_t shared =
+      sizeof(float) * std::size_t(block_warps_max + 2 * rule.key_dim + states.layout.head_floats);
+  if (threads > block_warps_max * warp_lanes || shared > shared_bytes_most)
+    return cudaErrorInvalidValue;
+  if (const cudaError_t refused =
+          launch(queue, dim3(unsigned(rule.value_heads), unsigned(count)), threads, shared,
+                 advance_states, out, in, rates, rule, runs, states))
+    return refused;
+  const auto blocks = unsigned(divide_up(states.layout.row_floats, keep_threads));
+  return launch(queue, dim3(blocks, unsigned(states.layout.kept), unsigned(count)), keep_threads, 0,
+                keep_rows, in, rates, rule, runs, states);
+}
+
+cudaError_t gated_rms_norm(const Queue& queue, Tensor x, Tensor gates, const float* weight,
+                           int width, float epsilon) {
+  const int threads = std::min(divide_up(width, warp_lanes), block_warps_max) * warp_lanes;
+  return launch(queue, dim3(unsigned(x.cols / width), unsigned(x.rows)), threads,
+                sizeof(float) * block_warps_max, norm_and_gate, x, gates, weight, width, epsilon);
+}
+
+} // namespace paceline::gpu::cuda::kernels
