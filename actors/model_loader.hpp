@@ -37,8 +37,9 @@ struct LoadedModel {
   /// of layers elsewhere all.
   double step_bytes() const;
   /// Makes the pool of the first stage.
-  Result<std::shared_ptr<gpu::KvPool>> make_pool(int page_tokens, std::size_t pages) const {
-    return gpu::KvPool::create(*device, model->kv_shape(page_tokens), pages);
+  Result<std::shared_ptr<gpu::KvPool>> make_pool(int page_tokens, std::size_t pages,
+                                                 std::size_t states = 0) const {
+    return gpu::KvPool::create(*device, model->kv_shape(page_tokens), pages, states);
   }
 };
 

@@ -268,6 +268,7 @@ Result<scheduling::KvBudget> ContextBuilder::budget_for(const LoadedModel& targe
   for (const scheduling::PageShare& share : shares)
     page_bytes += share.bytes;
   demand.pools = {{page_bytes, target.model->window()}};
+  demand.state_bytes = target.model->kv_shape(options_.page_tokens).state_bytes;
   if (const std::size_t bytes = draft_->page_bytes(options_.page_tokens); bytes > 0)
     demand.pools.push_back(
         {bytes, 0, fork_rows * std::size_t(speculation::limits::pages_per_fork_row)});
@@ -279,7 +280,8 @@ Result<void> ContextBuilder::configure_target() {
   if (!budget)
     return tl::unexpected(budget.error());
   budget_ = *budget;
-  auto pool = target_.make_pool(options_.page_tokens, budget_.pages[scheduling::target_pool]);
+  auto pool = target_.make_pool(options_.page_tokens, budget_.pages[scheduling::target_pool],
+                                budget_.states);
   if (!pool)
     return tl::unexpected(pool.error());
   context_.closer = std::make_shared<execution::LaneCloser>(options_.virtual_time);
@@ -408,8 +410,9 @@ Result<void> ContextBuilder::prepare_standby() {
   if (!budget)
     return tl::unexpected(budget.error());
   auto pool =
-      loaded->make_pool(options_.page_tokens, std::min(budget->pages[scheduling::target_pool],
-                                                       first.pool->ledger().total));
+      loaded->make_pool(options_.page_tokens,
+                        std::min(budget->pages[scheduling::target_pool], first.pool->ledger().total),
+                        budget->states);
   if (!pool)
     return tl::unexpected(pool.error());
   TargetModelParts standby = first;

@@ -214,6 +214,10 @@ void ForwardStep::plan() {
     const int count = int(rows.tokens.size());
     batch.push_back({entry.feed.pages->ids, entry.feed.cached, rows.tokens, count - rows.logit_rows,
                      entry.feed.fast});
+    if (entry.feed.pages->state) { // The passes ahead are judged when this one begins (Stage).
+      batch.back().state = entry.feed.pages->state->id;
+      batch.back().tentative = rows.window;
+    }
     if (rows.copy && stage_.has_pages()) // Else it would write to the first's.
       copies_.push_back(*rows.copy);
     work_.rows += count;

@@ -2,13 +2,15 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace paceline::gpu {
 
 std::shared_ptr<const PageTable> PageTable::extend(const PageTable* old, int page_tokens,
-                                                   std::vector<PageRef> more) {
-  assert(!old || old->page_tokens == page_tokens);
+                                                   std::vector<PageRef> more, PageRef state) {
+  assert(!old || (old->page_tokens == page_tokens && !state));
   auto table = std::make_shared<PageTable>();
+  table->state = std::move(state);
   table->page_tokens = page_tokens;
   if (old) {
     table->pages = old->pages;

@@ -54,8 +54,9 @@ struct PageTable {
   PageRef state;                  ///< Null: the model has no recurrent layers.
 
   int capacity() const { return int(pages.size()) * page_tokens; }
+  /// state: that of a table without an `old` one, if the model has recurrent layers.
   static std::shared_ptr<const PageTable> extend(const PageTable* old, int page_tokens,
-                                                 std::vector<PageRef> more);
+                                                 std::vector<PageRef> more, PageRef state = {});
   /// Returns the table without the pages that lie wholly before `position`.
   static std::shared_ptr<const PageTable> since(std::shared_ptr<const PageTable> old, int position);
 };
@@ -75,7 +76,7 @@ public:
   /// Creates a pool; on a group of devices, shape.shards is the number of its devices. states: used
   /// if the shape has states.
   static Result<std::shared_ptr<KvPool>> create(Device& device, KvShape shape, std::size_t pages,
-                                                std::size_t states = 1);
+                                                std::size_t states = 0);
 
   /// Returns a page, or null when none is free. Its contents are whatever was there.
   PageRef take();

@@ -103,10 +103,16 @@ private:
     return {};
   }
 
-  /// Refuses to divide a model with recurrent layers.
+  /// Refuses to divide a model with recurrent layers, or to draft with it: a draft takes whole
+  /// chains back, and writes several at a time.
   Result<void> check_recurrent() const {
     const bool divided = devices_.size() > 1 || options_.only || devices_.front()->elsewhere() ||
                          !devices_.front()->shards().empty();
+    if (config_.delta && (options_.drafts || options_.shared))
+      return fail(ErrorCode::unsupported,
+                  fmt::format("{} has recurrent layers, and drafts with such are not known yet",
+                              text::shown_path(location_)),
+                  "leave the draft out (its own text drafts then), or give a transformer");
     if (!config_.delta || !divided)
       return {};
     return fail(ErrorCode::unsupported,
@@ -330,6 +336,7 @@ LoadOptions load_formats(const EngineOptions& options, const std::string& role) 
   load.dtype = options.dtype;
   load.blocks = quantization(role == "draft" ? options.draft_weights : options.weights);
   load.head = quantization(options.head_weights);
+  load.drafts = role == "draft";
   load.int8_rows =
       (role == "draft" ? options.draft_activations : options.activations) == Activations::int8;
   return load;

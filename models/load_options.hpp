@@ -31,6 +31,7 @@ struct LoadOptions {
   /// Format of the blocks' linear layers; none: dtype.
   std::optional<gpu::Quantization> blocks = {};
   std::optional<gpu::Quantization> head = {}; ///< Format of the output head; none: dtype.
+  bool drafts = false;                        ///< Refuse models that cannot draft.
   bool int8_rows = false;                     ///< Round rows to 8 bits (Activations::int8).
   std::vector<int> stage_layers = {}; ///< Layers of each stage; empty: divided by their cost.
   /// The only layers to load, on one device: a stage whose neighbours are on other machines.

@@ -41,13 +41,13 @@ struct SequenceRows {
   /// (gpu::ProposeTask::place), and tokens[0] is not read. All sequences of a pass have such a
   /// place, or none has.
   const TokenId* drawn = nullptr;
+  /// Features that a head on another model (eagle3.hpp) reads; behind them it goes on from its own.
+  Features features{};
   /// The sequence's state, by number, if the model has recurrent layers (Model::kv_shape).
   std::uint32_t state = 0;
   /// The last rows, which may be taken back: the tokens there are not committed. A state holds none
   /// of them.
   int tentative = 0;
-  /// Features that a head on another model (eagle3.hpp) reads; behind them it goes on from its own.
-  Features features{};
 
   int rows() const { return int(tokens.size()); }
   int logit_rows() const { return int(tokens.size()) - logits_from; }

@@ -25,7 +25,7 @@ int held_by_one(const PoolDemand& pool, const KvDemand& d) {
 
 template <class PagesOf>
 KvBudget budget_of(const KvDemand& d, const PagesOf& pages_in, std::size_t q_rows) {
-  KvBudget budget{{}, q_rows, 0};
+  KvBudget budget{{}, 0, q_rows, 0};
   for (const PoolDemand& pool : d.pools)
     budget.pages.push_back(pages_in(pool));
   return budget;
@@ -34,13 +34,22 @@ KvBudget budget_of(const KvDemand& d, const PagesOf& pages_in, std::size_t q_row
 /// Returns the fewest sequences that any pool has room for. A sequence needs no page but those of
 /// its tokens; where pages come and go it needs one more, since a window may begin inside one.
 int full_length_of(const KvBudget& b, const KvDemand& d) {
-  std::size_t sequences = std::size_t(d.max_num_seqs);
+  std::size_t sequences = d.state_bytes > 0 ? b.states : std::size_t(d.max_num_seqs);
   for (Pool pool = 0; pool < d.pools.size(); ++pool) {
     const int held = held_by_one(d.pools[pool], d);
     const std::size_t pages = pages_of(held, d) - (held == d.max_model_len ? 1 : 0);
     sequences = std::min(sequences, b.pages[pool] / pages);
   }
   return int(sequences);
+}
+
+/// Returns how many sequences may have a state: all that may run, within half of the memory, since
+/// most are far from the longest, and one in any case. least: bytes of a sequence's pages and rows.
+std::size_t states_within(std::size_t memory, std::size_t least, const KvDemand& d) {
+  if (d.state_bytes == 0)
+    return 0;
+  const std::size_t room = std::min(memory / 2, memory - least) / d.state_bytes;
+  return std::clamp<std::size_t>(room, 1, std::size_t(d.max_num_seqs));
 }
 
 std::size_t bytes_of(const KvBudget& b, const KvDemand& d) {
@@ -87,17 +96,20 @@ Result<KvBudget> kv_budget(const KvDemand& d) {
   const KvBudget forks = budget_of(
       d, [](const PoolDemand& pool) { return pool.fork_pages; }, d.fork_q_rows);
   const std::size_t least = bytes_of(one, d);
-  const std::size_t all = least * std::size_t(d.max_num_seqs);
+  const std::size_t with_state = least + d.state_bytes;
+  const std::size_t all = with_state * std::size_t(d.max_num_seqs);
   std::size_t budget = d.memory;
   if (budget == 0)
-    budget = std::max(least, std::min(all + bytes_of(forks, d), d.available / 4));
-  if (budget < least)
+    budget = std::max(with_state, std::min(all + bytes_of(forks, d), d.available / 4));
+  if (budget < with_state)
     return fail(ErrorCode::out_of_memory,
                 fmt::format("a KV cache of {} bytes does not hold one sequence of {} tokens",
                             budget, d.max_model_len),
                 fmt::format("give EngineOptions::kv_memory_bytes at least {}, or lower "
                             "EngineOptions::max_model_len",
-                            least));
+                            with_state));
+  const std::size_t states = states_within(budget, least, d);
+  budget -= states * d.state_bytes;
   const bool with_forks = budget >= least + bytes_of(forks, d);
   const KvBudget whole = budget_of( // one sequence, with what the prefix cache may keep of it
       d, [&](const PoolDemand&) { return pages_of(d.max_model_len, d); }, d.q_rows);
@@ -106,7 +118,7 @@ Result<KvBudget> kv_budget(const KvDemand& d) {
   const auto share = [&](std::size_t of_one, std::size_t of_forks) {
     return of_one * (rest / least) + of_one * (rest % least) / least + (with_forks ? of_forks : 0);
   };
-  KvBudget divided{{}, share(one.q_rows, forks.q_rows), 0};
+  KvBudget divided{{}, states, share(one.q_rows, forks.q_rows), 0};
   for (Pool pool = 0; pool < d.pools.size(); ++pool)
     divided.pages.push_back(share(one.pages[pool], forks.pages[pool]));
   divided.full_length = full_length_of(divided, d);

@@ -48,7 +48,9 @@ PageManager::PageManager(Config config)
 KvGrant PageManager::reserve(const KvReserve& wanted) {
   drop(wanted.sequence);
   PerPool<PrefixCache::Pages> shared =
-      prefixes_.lookup(leading(wanted.log, wanted.length), wanted.path, wanted.salt);
+      recurrent(target_pool)
+          ? PerPool<PrefixCache::Pages>(pools_.size())
+          : prefixes_.lookup(leading(wanted.log, wanted.length), wanted.path, wanted.salt);
   PerPool<int> cached, capacity;
   Tables found;
   for (Pool pool = 0; pool < pools_.size(); ++pool) {
@@ -56,7 +58,11 @@ KvGrant PageManager::reserve(const KvReserve& wanted) {
     const auto reach = std::int64_t(cached[pool]) + wanted.windowed_ahead;
     capacity.push_back(windowed(pool) ? int(std::min<std::int64_t>(wanted.capacity, reach))
                                       : wanted.capacity);
-    found.push_back(gpu::PageTable::extend(nullptr, page_tokens_, std::move(shared[pool])));
+    gpu::PageRef state = recurrent(pool) ? pools_[pool].pages->take_state() : nullptr;
+    if (recurrent(pool) && !state)
+      return refused(wanted.sequence);
+    found.push_back(gpu::PageTable::extend(nullptr, page_tokens_, std::move(shared[pool]),
+                                           std::move(state)));
   }
   KvGrant granted = grant(wanted.sequence, std::move(found), capacity, cached[target_pool]);
   if (granted.granted)
@@ -89,7 +95,7 @@ KvGrant PageManager::grant(SequenceId sequence, Tables found, const PerPool<int>
 
 void PageManager::publish(const KvPublish& right) {
   const auto known = tables_.find(right.sequence);
-  if (known == tables_.end() || right.valid.empty())
+  if (known == tables_.end() || right.valid.empty() || recurrent(target_pool))
     return;
   assert(right.valid.size() <= pools_.size());
   PerPool<PrefixCache::Source> from;

@@ -42,7 +42,8 @@ public:
   PageManager(const PageManager&) = delete;
   PageManager& operator=(const PageManager&) = delete;
 
-  /// Drops what the sequence had, and then grants all that was asked for, or nothing.
+  /// Drops what the sequence had, and then grants all that was asked for, or nothing. Where layers
+  /// are recurrent a table comes with a state, which the sequence has to itself.
   KvGrant reserve(const KvReserve& wanted);
   KvGrant grow(const KvGrow& wanted);
   void release(const KvRelease& done);
@@ -58,6 +59,7 @@ private:
   using Tables = PerPool<gpu::PageTableRef>;
 
   bool windowed(Pool pool) const { return pools_[pool].attention_window > 0; }
+  bool recurrent(Pool pool) const { return pools_[pool].pages->shape().state_bytes > 0; }
   KvGrant grant(SequenceId sequence, Tables found, const PerPool<int>& capacity, int read);
   std::size_t missing(const gpu::PageTableRef& table, int capacity) const;
   std::size_t shortage(Pool pool, std::size_t pages) const;
@@ -72,7 +74,7 @@ private:
   std::shared_ptr<base::Telemetry> telemetry_;
   int page_tokens_;
   PerPool<PageBook> books_;
-  PrefixCache prefixes_;
+  PrefixCache prefixes_; ///< Empty if layers are recurrent: pages are no use without their state.
   std::unordered_map<SequenceId, Tables> tables_;
 };
 

@@ -1,6 +1,6 @@
 // Pairs as users put them together: models of different families, padded vocabularies, a draft
 // that reads less far than its target, a target with a sliding window.
-#include "tests/models/reference_checkpoint.hpp"
+#include "tests/engine/tiny_model.hpp"
 #include "tests/support/engine_fixture.hpp"
 
 #include <boost/json.hpp>
@@ -12,55 +12,6 @@ using namespace paceline::testing;
 namespace json = boost::json;
 
 namespace {
-
-constexpr int vocabulary = 160;
-
-/// One token per printable character, and names for the rest, the first of which are merges where
-/// `merges` names any; counted from `first` on.
-std::string tokenizer_json(int first = 0, const std::vector<std::string>& merges = {}) {
-  json::object vocab;
-  for (int i = 0; i < vocabulary; ++i)
-    vocab[i < 94                        ? std::string(1, char('!' + i))
-          : i < 94 + int(merges.size()) ? merges[std::size_t(i - 94)]
-                                        : fmt::format("<{}>", i)] = (first + i) % vocabulary;
-  json::array pairs;
-  for (const std::string& merge : merges)
-    pairs.push_back(json::array{merge.substr(0, 1), merge.substr(1)});
-  const json::object level{{"type", "ByteLevel"},
-                           {"add_prefix_space", false},
-                           {"trim_offsets", true},
-                           {"use_regex", true}};
-  return json::serialize(
-      json::object{{"version", "1.0"},
-                   {"added_tokens", json::array()},
-                   {"normalizer", nullptr},
-                   {"pre_tokenizer", level},
-                   {"post_processor", nullptr},
-                   {"decoder", level},
-                   {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", pairs}}}});
-}
-
-/// A reference checkpoint with a tokenizer, some fields of its config.json changed.
-class TinyModel {
-public:
-  explicit TinyModel(const char* name, const json::object& change = {},
-                     const std::string& tokenizer = tokenizer_json()) {
-    json::object entry = models::test::reference_case(name);
-    for (const auto& [key, value] : change)
-      entry["config"].as_object()[key] = value;
-    for (json::value& tensor : entry["tensors"].as_array()) // a padded vocabulary has more rows
-      if (const auto& tensor_name = tensor.as_array()[0].as_string();
-          tensor_name.find("embed_tokens") != json::string::npos ||
-          tensor_name.find("lm_head") != json::string::npos)
-        tensor.as_array()[1].as_array()[0] = entry["config"].at("vocab_size");
-    models::test::write_checkpoint(folder_, entry, gpu::DType::bf16);
-    folder_.write("tokenizer.json", tokenizer);
-  }
-  std::string path() const { return folder_.path(); }
-
-private:
-  models::test::TemporaryFolder folder_;
-};
 
 EngineOptions options_of(const TinyModel& target, const TinyModel& draft) {
   EngineOptions options;

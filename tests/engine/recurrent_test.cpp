@@ -1,0 +1,137 @@
+// Promises 1 and 2 with a recurrent target: what a rejection takes back leaves nothing in a state.
+#include "tests/engine/draft_checks.hpp"
+#include "tests/engine/tiny_model.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+using namespace paceline;
+using namespace paceline::testing;
+
+namespace {
+
+EngineOptions options_of(const TinyModel& target) {
+  EngineOptions options;
+  options.target = target.path();
+  options.devices = {"cpu"};
+  options.threads = 2;
+  return options;
+}
+
+/// Prompts of several lengths; every other one is drawn by coupling, and one repeats itself, for
+/// look-ups.
+std::vector<Request> requests_to(int count, int tokens = 32) {
+  std::vector<Request> requests;
+  for (int r = 0; r < count; ++r) {
+    Request request;
+    for (int i = 0; i < 7 + 11 * r; ++i)
+      request.prompt_tokens.push_back(TokenId(r == 2 ? i % 5 : (i * 37 + i * i + r) % vocabulary));
+    request.max_tokens = tokens;
+    request.ignore_eos = true;
+    request.sampling.temperature = r % 2 == 0 ? 0.0f : 0.7f;
+    request.sampling.seed = std::uint64_t(5 + r);
+    request.verify = VerifyRule::coupled;
+    requests.push_back(std::move(request));
+  }
+  return requests;
+}
+
+Answers alone(const TinyModel& target, const std::vector<Request>& requests) {
+  EngineOptions options = options_of(target);
+  options.threads = 1;
+  options.max_num_seqs = 1;
+  return plain_answers_of(options, requests);
+}
+
+constexpr const char* recurrent_models[] = {"Qwen 3.5", "Qwen 3.5 that ends with a recurrent layer"};
+
+} // namespace
+
+TEST_CASE("with a recurrent target: the same tokens in every mode, chunk, page, batch and team") {
+  const TinyModel draft("Qwen 3");
+  for (const char* name : recurrent_models) {
+    CAPTURE(std::string(name));
+    const TinyModel target(name);
+    const auto requests = requests_to(4);
+    const Answers expected = alone(target, requests);
+    for (const std::string& drafter : {draft.path(), std::string("suffix")})
+      for (const SpeculationMode mode :
+           {SpeculationMode::sync, SpeculationMode::overlap, SpeculationMode::automatic}) {
+        CAPTURE(drafter);
+        CAPTURE(int(mode));
+        EngineOptions options = options_of(target);
+        options.drafters = {drafter};
+        options.speculation = mode;
+        if (mode == SpeculationMode::sync) {
+          options.window = 6;
+          options.prefill_chunk = 5;
+          options.page_tokens = 2;
+        }
+        Engine engine = open_engine(options);
+        SpeculationStats stats;
+        for (int round = 0; round < 2; ++round) // The second time, look-ups know the answers.
+          for (std::size_t i = 0; const Answer& answer : ask_all(engine, requests)) {
+            CHECK(answer.tokens == expected[i++]);
+            stats.judged += answer.end().speculation.judged;
+            stats.accepted += answer.end().speculation.accepted;
+          }
+        if (drafter == "suffix") // Rows that stay and rows that do not.
+          CHECK(stats.accepted > 20);
+        else if (mode == SpeculationMode::sync)
+          CHECK(stats.judged > stats.accepted + 20);
+      }
+  }
+}
+
+TEST_CASE("a recurrent sequence that loses its pages begins with an empty state") {
+  const TinyModel target(recurrent_models[0], {{"max_position_embeddings", 2048}});
+  const auto requests = requests_to(6, 720);
+  const Answers expected = alone(target, requests);
+  EngineOptions options = options_of(target);
+  options.drafters = {"suffix"};
+  options.max_model_len = 2048;
+  options.kv_memory_bytes = 900'000; // Three states, and pages for less than three such answers.
+  Engine engine = open_engine(options);
+  Answers answers;
+  for (const Answer& answer : ask_all(engine, requests))
+    answers.push_back(answer.tokens);
+  CHECK(answers == expected);
+  CHECK(engine.metrics().preemptions > 0);
+}
+
+TEST_CASE("a recurrent target that dies is recomputed") {
+  const TinyModel target(recurrent_models[0]);
+  const TinyModel draft("Qwen 3");
+  const auto requests = requests_to(2);
+  const Answers expected = alone(target, requests);
+  EngineOptions options = options_of(target);
+  options.drafters = {draft.path()};
+  options.devices = {"sim:1ms"};
+  EngineWorld world(options);
+  const auto first = world.submit(requests[0]);
+  const auto second = world.submit(requests[1]);
+  for (const std::size_t tokens : {4, 12}) {
+    REQUIRE(world.run_until([&] { return second->answer.tokens.size() >= tokens; }));
+    world.kill(world.handles().stages.at(0));
+  }
+  REQUIRE(world.run_until_ended({first, second}));
+  CHECK(first->answer.tokens == expected[0]);
+  CHECK(second->answer.tokens == expected[1]);
+}
+
+TEST_CASE("what recurrent models do not do yet is refused by name") {
+  const TinyModel target(recurrent_models[0]);
+  EngineOptions options = options_of(target);
+  options.drafters = {target.path()};
+  check_refused(options, {"drafts"});
+  options.drafters = {"self:mxfp4"};
+  check_refused(options, {"drafts"});
+  options.drafters = {};
+  options.devices = {"cpu:0", "cpu:1"};
+  check_refused(options, {"recurrent layers", "one device"});
+  options.tensor_parallel_size = 2;
+  check_refused(options, {"recurrent layers", "one device"});
+}
