@@ -243,6 +243,15 @@ void read_qwen3_5(text::JsonFields& fields, ModelConfig& c) {
   });
 }
 
+void read_qwen3_5_moe(text::JsonFields& fields, ModelConfig& c) {
+  read_qwen3_5(fields, c);
+  read_mixture(fields, c, "num_experts", width_of(fields, "moe_intermediate_size", 512),
+               [](int) { return true; });
+  c.mixture->router.normalised = true;
+  c.mixture->shared_ffn = width_of(fields, "shared_expert_intermediate_size", 512);
+  c.mixture->shared_gate = true;
+}
+
 void read_phi3(text::JsonFields& fields, ModelConfig& c) {
   const int window = window_of(fields, 0);
   set_windows(fields, c, window, [](int) { return true; });
@@ -326,7 +335,7 @@ const Family families[] = {
      .read = read_qwen},
     {.architecture = "Qwen3_5ForCausalLM",
      .model_type = "qwen3_5_text",
-     .models = "Qwen 3.5 (text)",
+     .models = "Qwen 3.5 and 3.6 (text)",
      .tensors = {.others = {"mtp.", "model.visual."}},
      .qk_norm = QkNorm::per_head,
      .norms_plus_one = true,
@@ -335,7 +344,7 @@ const Family families[] = {
      .read = read_qwen3_5},
     {.architecture = "Qwen3_5ForConditionalGeneration",
      .model_type = "qwen3_5",
-     .models = "Qwen 3.5 (the text part)",
+     .models = "Qwen 3.5 and 3.6 (the text part)",
      .text_config = "text_config",
      .tensors = {.prefix = "model.language_model.", .others = {"mtp.", "model.visual."}},
      .qk_norm = QkNorm::per_head,
@@ -343,6 +352,27 @@ const Family families[] = {
      .rope = {.partial = true, .rotated = 0.25},
      .head_dim = 256,
      .read = read_qwen3_5},
+    {.architecture = "Qwen3_5MoeForCausalLM",
+     .model_type = "qwen3_5_moe_text",
+     .models = "Qwen 3.5 and 3.6 MoE (text)",
+     .tensors = {.shared_expert = "mlp.shared_expert.", .others = {"mtp.", "model.visual."}},
+     .qk_norm = QkNorm::per_head,
+     .norms_plus_one = true,
+     .rope = {.partial = true, .rotated = 0.25},
+     .head_dim = 256,
+     .read = read_qwen3_5_moe},
+    {.architecture = "Qwen3_5MoeForConditionalGeneration",
+     .model_type = "qwen3_5_moe",
+     .models = "Qwen 3.5 and 3.6 MoE (the text part)",
+     .text_config = "text_config",
+     .tensors = {.shared_expert = "mlp.shared_expert.",
+                 .prefix = "model.language_model.",
+                 .others = {"mtp.", "model.visual."}},
+     .qk_norm = QkNorm::per_head,
+     .norms_plus_one = true,
+     .rope = {.partial = true, .rotated = 0.25},
+     .head_dim = 256,
+     .read = read_qwen3_5_moe},
     {.architecture = "Qwen2MoeForCausalLM",
      .model_type = "qwen2_moe",
      .models = "Qwen 1.5 and 2 MoE",

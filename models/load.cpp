@@ -106,8 +106,7 @@ private:
   /// Refuses to divide a model with recurrent layers, or to draft with it: a draft takes whole
   /// chains back, and writes several at a time.
   Result<void> check_recurrent() const {
-    const bool divided = devices_.size() > 1 || options_.only || devices_.front()->elsewhere() ||
-                         !devices_.front()->shards().empty();
+    const bool divided = devices_.size() > 1 || options_.only || devices_.front()->elsewhere();
     if (config_.delta && (options_.drafts || options_.shared))
       return fail(ErrorCode::unsupported,
                   fmt::format("{} has recurrent layers, and drafts with such are not known yet",

@@ -300,7 +300,7 @@ Result<QuantizationReport> quantize_checkpoint(const std::string& location, cons
   if (!files)
     return tl::unexpected(files.error());
   for (const TensorFiles::Stored& tensor : files->tensors())
-    if (tensor.entry->shape.size() > 2)
+    if (tensor.entry->shape.size() > 2 && !is_convolution(tensor.entry->name))
       return fail(ErrorCode::unsupported,
                   fmt::format("{}: tensor {} has the matrices of all experts in one",
                               text::shown_path(location), text::shown(tensor.entry->name)),

@@ -84,7 +84,9 @@ void read_shape(text::JsonFields& fields, const Family& family, ModelConfig& c) 
   c.kv_heads = int(fields.integer("num_key_value_heads", 1, limits::heads_max, c.heads));
   c.head_dim = int(fields.integer("head_dim", 1, limits::head_dim_max,
                                   family.head_dim > 0 ? family.head_dim : c.hidden / c.heads));
-  c.ffn = int(fields.integer("intermediate_size", 1, 8 * limits::hidden_max));
+  // A model of mixtures alone need not say how wide a dense layer would be.
+  c.ffn = int(fields.integer("intermediate_size", 1, 8 * limits::hidden_max,
+                             fields.find("moe_intermediate_size") ? std::optional(1) : std::nullopt));
   c.vocabulary = int(fields.integer("vocab_size", 1, text::limits::vocabulary_max));
   c.context = int(fields.integer("max_position_embeddings", 1, limits::context_max));
 }

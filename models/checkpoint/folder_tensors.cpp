@@ -29,6 +29,10 @@ bool is_block_weight(std::string_view name) {
          (part == ModelPart::attention || part == ModelPart::feed_forward);
 }
 
+bool is_convolution(std::string_view name) {
+  return name.ends_with(".conv1d.weight");
+}
+
 /// Ignores tensors that change nothing: stored copies of the rotary frequencies, which are computed
 /// from config.json, and scales of what is not quantized here.
 FolderTensors::FolderTensors(TensorFiles files, const BlockTensors& names,

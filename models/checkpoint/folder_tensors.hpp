@@ -17,6 +17,9 @@ ModelPart part_of(std::string_view name);
 /// Returns whether a tensor of this name is a weight of a block's linear layer, if it is a matrix.
 bool is_block_weight(std::string_view name);
 
+/// Returns whether a tensor of this name is a convolution's, of rank 3.
+bool is_convolution(std::string_view name);
+
 /// Prefixes of tensor names; by default "model.layers.0." and "model.norm".
 struct NamePrefixes {
   std::string model = "model.";

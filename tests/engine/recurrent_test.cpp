@@ -46,7 +46,8 @@ Answers alone(const TinyModel& target, const std::vector<Request>& requests) {
   return plain_answers_of(options, requests);
 }
 
-constexpr const char* recurrent_models[] = {"Qwen 3.5", "Qwen 3.5 that ends with a recurrent layer"};
+constexpr const char* recurrent_models[] = {
+    "Qwen 3.5", "Qwen 3.5 that ends with a recurrent layer", "Qwen 3.5 MoE"};
 
 } // namespace
 
@@ -88,12 +89,12 @@ TEST_CASE("with a recurrent target: the same tokens in every mode, chunk, page, 
 
 TEST_CASE("a recurrent sequence that loses its pages begins with an empty state") {
   const TinyModel target(recurrent_models[0], {{"max_position_embeddings", 2048}});
-  const auto requests = requests_to(6, 720);
+  const auto requests = requests_to(6, 800);
   const Answers expected = alone(target, requests);
   EngineOptions options = options_of(target);
   options.drafters = {"suffix"};
   options.max_model_len = 2048;
-  options.kv_memory_bytes = 900'000; // Three states, and pages for less than three such answers.
+  options.kv_memory_bytes = 850'000; // Three states, and pages for less than three such answers.
   Engine engine = open_engine(options);
   Answers answers;
   for (const Answer& answer : ask_all(engine, requests))
@@ -133,5 +134,5 @@ TEST_CASE("what recurrent models do not do yet is refused by name") {
   options.devices = {"cpu:0", "cpu:1"};
   check_refused(options, {"recurrent layers", "one device"});
   options.tensor_parallel_size = 2;
-  check_refused(options, {"recurrent layers", "one device"});
+  check_refused(options, {"recurrent layers"});
 }

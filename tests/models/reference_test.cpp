@@ -137,7 +137,7 @@ void join_experts(test::WeightsFile& weights, std::int64_t experts) {
 } // namespace
 
 TEST_CASE("experts in one tensor are those that have tensors of their own, bit for bit") {
-  for (const char* name : {"Qwen 2 MoE", "GLM-4.5"}) {
+  for (const char* name : {"Qwen 2 MoE", "GLM-4.5", "Qwen 3.5 MoE"}) {
     CAPTURE(std::string(name));
     const test::TemporaryFolder folder;
     test::write_checkpoint(folder, test::reference_case(name), gpu::DType::bf16);

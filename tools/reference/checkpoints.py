@@ -36,7 +36,8 @@ GEMMA = {"hidden_activation": "gelu_pytorch_tanh", "head_dim": 16, "query_pre_at
 
 def case(name, architecture, options, change, dtypes=("f32", "bf16"), **more):
     model_type = {"Gemma3": "gemma3_text", "Qwen2Moe": "qwen2_moe", "Qwen3Moe": "qwen3_moe",
-                  "Glm4Moe": "glm4_moe", "GptOss": "gpt_oss", "Qwen3_5": "qwen3_5_text"}.get(architecture, architecture.lower())
+                  "Glm4Moe": "glm4_moe", "GptOss": "gpt_oss", "Qwen3_5": "qwen3_5_text",
+                  "Qwen3_5Moe": "qwen3_5_moe_text"}.get(architecture, architecture.lower())
     config = {**BASE, "architectures": [architecture + "ForCausalLM"], "model_type": model_type, **options}
     return {"name": name, "config": config, "change": change, "dtypes": dtypes, **more}
 
@@ -161,6 +162,11 @@ CASES = [
           "layer_types": ["full_attention", "linear_attention", "linear_attention"],
           "rope_parameters": {"rope_type": "default", "rope_theta": 5000.0, "partial_rotary_factor": 0.5}},
          {"rope_parameters": {"rope_type": "default", "rope_theta": 5000.0, "partial_rotary_factor": 0.25}}),
+    case("Qwen 3.5 MoE", "Qwen3_5Moe",
+         {**QWEN3_5, "intermediate_size": None, "num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 24,
+          "shared_expert_intermediate_size": 40, "linear_num_key_heads": 1,
+          "rope_parameters": {"rope_type": "default", "rope_theta": 10000000, "partial_rotary_factor": 0.25}},
+         {"num_experts_per_tok": 3}),
 ]
 
 
@@ -242,7 +248,7 @@ def main():
     random = np.random.default_rng(4)
     out = []
     for entry in CASES:
-        config = {k: v for k, v in entry["config"].items() if k != "head_dim" or v}
+        config = {k: v for k, v in entry["config"].items() if k not in ("head_dim", "intermediate_size") or v}
         tensors = tensors_of(entry, config)
         prompt = [int(i) for i in random.integers(3, config["vocab_size"], PROMPT)]
         results = {}
