@@ -409,10 +409,9 @@ Result<void> ContextBuilder::prepare_standby() {
   const auto budget = budget_for(*loaded);
   if (!budget)
     return tl::unexpected(budget.error());
-  auto pool =
-      loaded->make_pool(options_.page_tokens,
-                        std::min(budget->pages[scheduling::target_pool], first.pool->ledger().total),
-                        budget->states);
+  auto pool = loaded->make_pool(
+      options_.page_tokens,
+      std::min(budget->pages[scheduling::target_pool], first.pool->ledger().total), budget->states);
   if (!pool)
     return tl::unexpected(pool.error());
   TargetModelParts standby = first;

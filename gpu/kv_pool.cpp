@@ -81,7 +81,7 @@ PageRef KvPool::take_from(std::vector<std::uint32_t>& free) {
 
 PoolLedger KvPool::ledger() const {
   const std::lock_guard lock(mutex_);
-  return {total_, free_.size(), total_ - free_.size()};
+  return {total_, free_.size(), total_ - free_.size(), held_.size() - free_states_.size()};
 }
 
 } // namespace paceline::gpu

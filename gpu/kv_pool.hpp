@@ -62,11 +62,13 @@ struct PageTable {
 };
 using PageTableRef = std::shared_ptr<const PageTable>;
 
-/// Numbers of pages in the pool: free + out = total. `out` counts pages with any reference.
+/// Numbers of pages in the pool: free + out = total. `out` counts pages with any reference, and
+/// `states` such states.
 struct PoolLedger {
   std::size_t total = 0;
   std::size_t free = 0;
   std::size_t out = 0;
+  std::size_t states = 0;
 };
 
 /// The pages of one model on one device. `take` and `ledger` may be called, and references dropped,

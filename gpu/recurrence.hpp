@@ -76,7 +76,9 @@ struct StateRun {
   int held = 0;     ///< Positions that the state holds before the pass.
   int certain = 0;  ///< Positions that it holds behind it, held or more.
 
-  PACELINE_HOST_DEVICE int end() const { return position + rows; } ///< Behind the last row's position.
+  PACELINE_HOST_DEVICE int end() const {
+    return position + rows;
+  } ///< Behind the last row's position.
 };
 
 /// One recurrent layer's part of the states.

@@ -1,5 +1,7 @@
 #include "models/config.hpp"
 
+#include "sampling/limits.hpp"
+
 #include <algorithm>
 
 namespace paceline::models {
@@ -29,6 +31,13 @@ int ModelConfig::window() const {
 int ModelConfig::recurrent_in(int first, int count) const {
   return int(std::count_if(mixers.begin() + first, mixers.begin() + first + count,
                            [](const LayerConfig& l) { return l.mixer != Mixer::attention; }));
+}
+
+/// A window may be taken back, and so may its pass.
+gpu::StateLayout ModelConfig::states_of(int first, int count) const {
+  return delta ? gpu::StateLayout(delta->rule(), recurrent_in(first, count),
+                                  sampling::limits::window_max)
+               : gpu::StateLayout();
 }
 
 int ModelConfig::mixtures() const {

@@ -110,7 +110,7 @@ struct ModelConfig {
   /// Blocks that are stored behind the last layer, and draft tokens (multi-token prediction). They
   /// are not read.
   int draft_blocks = 0;
-  bool text_only = false; ///< The model also sees or hears, which is not read.
+  bool text_only = false;             ///< The model also sees or hears, which is not read.
   std::optional<FusionConfig> fusion; ///< None: it is not a head.
   std::vector<int> taps; ///< Layers whose inputs stay in the pages, for a head to read.
 
@@ -125,6 +125,8 @@ struct ModelConfig {
   }
   /// Returns how many of the layers [first, first + count) are recurrent.
   int recurrent_in(int first, int count) const;
+  /// Returns how a sequence's states of these layers lie in memory.
+  gpu::StateLayout states_of(int first, int count) const;
   /// Returns the mixture of a layer; null: the layer is dense.
   const MixtureConfig* mixture_in(int layer) const {
     return mixture && mixture->layers[std::size_t(layer)] ? &*mixture : nullptr;

@@ -85,8 +85,9 @@ void read_shape(text::JsonFields& fields, const Family& family, ModelConfig& c) 
   c.head_dim = int(fields.integer("head_dim", 1, limits::head_dim_max,
                                   family.head_dim > 0 ? family.head_dim : c.hidden / c.heads));
   // A model of mixtures alone need not say how wide a dense layer would be.
-  c.ffn = int(fields.integer("intermediate_size", 1, 8 * limits::hidden_max,
-                             fields.find("moe_intermediate_size") ? std::optional(1) : std::nullopt));
+  c.ffn =
+      int(fields.integer("intermediate_size", 1, 8 * limits::hidden_max,
+                         fields.find("moe_intermediate_size") ? std::optional(1) : std::nullopt));
   c.vocabulary = int(fields.integer("vocab_size", 1, text::limits::vocabulary_max));
   c.context = int(fields.integer("max_position_embeddings", 1, limits::context_max));
 }
@@ -156,9 +157,8 @@ Result<ModelConfig> read_config(const std::string& where, const json::object& ob
   read_shape(fields, *family, c);
   check_shape(fields, *family, c);
   c.norm_epsilon = float(fields.number("rms_norm_eps", 0, 1, family->norm_epsilon));
-  c.tied_embedding =
-      fields.boolean("tie_word_embeddings",
-                     whole.boolean("tie_word_embeddings", family->tied_embedding));
+  c.tied_embedding = fields.boolean("tie_word_embeddings",
+                                    whole.boolean("tie_word_embeddings", family->tied_embedding));
   c.qkv_bias = c.attention_out_bias = fields.boolean("attention_bias", false);
   c.ffn_bias = fields.boolean("mlp_bias", false);
   c.attention_scale = 1 / std::sqrt(float(c.head_dim));

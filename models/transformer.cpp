@@ -224,12 +224,8 @@ private:
     const int held = sequence.start == 0 ? 0 : pool.held(sequence.state);
     const int end = sequence.start + sequence.rows();
     assert(sequence.start + 1 >= held);
-    return {sequence.state,
-            first_row,
-            sequence.rows(),
-            sequence.start,
-            held,
-            std::max(held, end - sequence.tentative)};
+    return {sequence.state, first_row, sequence.rows(),
+            sequence.start, held,      std::max(held, end - sequence.tentative)};
   }
 
   ModelConfig config_;

@@ -1,7 +1,5 @@
 #include "models/transformer_shard.hpp"
 
-#include "sampling/limits.hpp"
-
 #include <algorithm>
 #include <cassert>
 #include <utility>
@@ -76,13 +74,6 @@ std::vector<std::shared_ptr<const gpu::Weight>> TransformerShard::small_weights(
       if (weight)
         all.push_back(weight);
   return all;
-}
-
-/// A window may be taken back, and so may its pass.
-gpu::StateLayout TransformerShard::states() const {
-  return config_.delta ? gpu::StateLayout(config_.delta->rule(), recurrent(),
-                                          sampling::limits::window_max)
-                       : gpu::StateLayout();
 }
 
 std::vector<std::shared_ptr<const gpu::Weight>> TransformerShard::expert_weights() const {
@@ -299,8 +290,8 @@ void TransformerShard::Pass::advance(gpu::Operations& operations, int i) {
   const gpu::Tensor rates = own_.rates.slice(0, rows());
   multiply(operations, at_.qkv.columns(0, b.qkv->outputs()), in, *b.qkv, at_.fast);
   operations.linear(rates, in, *b.rates);
-  operations.delta_rule(at_.attended.columns(0, rule.values()),
-                        at_.qkv.columns(0, rule.channels()), rates, rule, space_.runs,
+  operations.delta_rule(at_.attended.columns(0, rule.values()), at_.qkv.columns(0, rule.channels()),
+                        rates, rule, space_.runs,
                         {own_.states.pool, own_.states.layout, recurrent_before(i)});
 }
 

@@ -40,9 +40,9 @@ struct MixtureSpace {
 
 /// One shard's memory for passes.
 struct ShardSpace {
-  Activations all;      ///< Every row of the batch.
-  gpu::Tensor last;     ///< [max_logit_rows, hidden]: residual of the rows that are asked for.
-  gpu::Tensor last_qkv; ///< Queries of these rows.
+  Activations all;           ///< Every row of the batch.
+  gpu::Tensor last;          ///< [max_logit_rows, hidden]: residual of the rows that are asked for.
+  gpu::Tensor last_qkv;      ///< Queries of these rows.
   gpu::Tensor last_attended; ///< What a recurrent last layer has given for these rows.
   gpu::Tensor rates;         ///< [rows, rates] of a recurrent layer.
   /// [max_logit_rows, the shard's part of the vocabulary]: columns of all logits.
@@ -119,7 +119,7 @@ public:
   }
   /// Returns how many of these layers are recurrent.
   int recurrent() const { return config_.recurrent_in(weights_.first_layer, layers()); }
-  gpu::StateLayout states() const;
+  gpu::StateLayout states() const { return config_.states_of(weights_.first_layer, layers()); }
   /// Allocates the shard's memory. group: the device of all shards.
   Result<void> allocate(TransformerWorkspace& workspace, const gpu::Device& group, int max_rows,
                         int max_logit_rows) const;

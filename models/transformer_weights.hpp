@@ -14,7 +14,7 @@ using Norm = std::shared_ptr<gpu::Buffer>;
 /// One block's weights, packed for the device, with their biases. In a shard (shards.hpp) heads and
 /// ffn are its own part; only the first shard has the biases of attention_out and down.
 struct TransformerBlock {
-  Norm attention_norm;                    ///< [hidden]
+  Norm attention_norm; ///< [hidden]
   /// Queries, keys, values one below the other, above them gates of the output if attention has
   /// such. Of a recurrent layer the rule's channels, and below them its output's gates.
   std::shared_ptr<const gpu::Weight> qkv;
@@ -23,8 +23,8 @@ struct TransformerBlock {
   std::shared_ptr<gpu::Buffer> speeds;
   std::shared_ptr<gpu::Buffer> offsets;
   Norm delta_norm; ///< [value_dim]
-  Norm query_norm;                        ///< [head_dim], or all heads' with QkNorm::full_width
-  Norm key_norm;                          ///< [head_dim], or all heads' with QkNorm::full_width
+  Norm query_norm; ///< [head_dim], or all heads' with QkNorm::full_width
+  Norm key_norm;   ///< [head_dim], or all heads' with QkNorm::full_width
   std::shared_ptr<const gpu::Weight> attention_out; ///< [hidden, heads * head_dim], or values
   std::shared_ptr<gpu::Buffer> sinks;               ///< [heads], f32; null: the family has none.
   Norm attention_post_norm;                         ///< [hidden]

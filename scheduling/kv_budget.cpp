@@ -34,7 +34,9 @@ KvBudget budget_of(const KvDemand& d, const PagesOf& pages_in, std::size_t q_row
 /// Returns the fewest sequences that any pool has room for. A sequence needs no page but those of
 /// its tokens; where pages come and go it needs one more, since a window may begin inside one.
 int full_length_of(const KvBudget& b, const KvDemand& d) {
-  std::size_t sequences = d.state_bytes > 0 ? b.states : std::size_t(d.max_num_seqs);
+  std::size_t sequences = std::size_t(d.max_num_seqs);
+  if (d.state_bytes > 0)
+    sequences = std::min(sequences, b.states);
   for (Pool pool = 0; pool < d.pools.size(); ++pool) {
     const int held = held_by_one(d.pools[pool], d);
     const std::size_t pages = pages_of(held, d) - (held == d.max_model_len ? 1 : 0);
@@ -43,13 +45,14 @@ int full_length_of(const KvBudget& b, const KvDemand& d) {
   return int(sequences);
 }
 
-/// Returns how many sequences may have a state: all that may run, within half of the memory, since
-/// most are far from the longest, and one in any case. least: bytes of a sequence's pages and rows.
+/// Returns how many states there are: one in any case, and within half of the memory, since most
+/// sequences are far from the longest, two for each that may run. A step that does not retire holds
+/// those of all its sequences, which go on meanwhile. least: bytes of a sequence's pages and rows.
 std::size_t states_within(std::size_t memory, std::size_t least, const KvDemand& d) {
   if (d.state_bytes == 0)
     return 0;
   const std::size_t room = std::min(memory / 2, memory - least) / d.state_bytes;
-  return std::clamp<std::size_t>(room, 1, std::size_t(d.max_num_seqs));
+  return std::clamp<std::size_t>(room, 1, 2 * std::size_t(d.max_num_seqs));
 }
 
 std::size_t bytes_of(const KvBudget& b, const KvDemand& d) {
@@ -97,7 +100,7 @@ Result<KvBudget> kv_budget(const KvDemand& d) {
       d, [](const PoolDemand& pool) { return pool.fork_pages; }, d.fork_q_rows);
   const std::size_t least = bytes_of(one, d);
   const std::size_t with_state = least + d.state_bytes;
-  const std::size_t all = with_state * std::size_t(d.max_num_seqs);
+  const std::size_t all = (with_state + d.state_bytes) * std::size_t(d.max_num_seqs);
   std::size_t budget = d.memory;
   if (budget == 0)
     budget = std::max(with_state, std::min(all + bytes_of(forks, d), d.available / 4));

@@ -59,7 +59,7 @@ struct KvDemand {
 
 struct KvBudget {
   PerPool<std::size_t> pages;
-  std::size_t states = 0; ///< Sequences that may have a state at a time; 0: there are none.
+  std::size_t states = 0; ///< 0: no layer is recurrent.
   std::size_t q_rows = 0; ///< Rows lent at a time.
   /// Sequences of KvDemand::max_model_len that have room at a time, at most KvDemand::max_num_seqs
   /// (B of Agrawal et al. 2023, "SARATHI"): while there are no more, none loses its pages.

@@ -61,8 +61,8 @@ KvGrant PageManager::reserve(const KvReserve& wanted) {
     gpu::PageRef state = recurrent(pool) ? pools_[pool].pages->take_state() : nullptr;
     if (recurrent(pool) && !state)
       return refused(wanted.sequence);
-    found.push_back(gpu::PageTable::extend(nullptr, page_tokens_, std::move(shared[pool]),
-                                           std::move(state)));
+    found.push_back(
+        gpu::PageTable::extend(nullptr, page_tokens_, std::move(shared[pool]), std::move(state)));
   }
   KvGrant granted = grant(wanted.sequence, std::move(found), capacity, cached[target_pool]);
   if (granted.granted)

@@ -78,7 +78,8 @@ HWY_INLINE void gate_clamped(float* out, const float* gate, const float* up, int
 template <class F>
 HWY_INLINE void by_columns(int columns, const F& f) {
   for (int first = 0; first < columns; first += 64)
-    with_constant<4>(divide_up(columns - first, 16), [&](auto blocks) INLINED { f(first, blocks); });
+    with_constant<4>(divide_up(columns - first, 16),
+                     [&](auto blocks) INLINED { f(first, blocks); });
 }
 
 /// Sums factor[i] * (scale * state[i][j]) over i, for `blocks` blocks of columns from `first` on.

@@ -155,8 +155,8 @@ private:
   Tensor in_;
   Tensor rates_;
   const int key_head_;
-  const int heads_;      ///< Value heads.
-  float* const states_;  ///< Their matrices.
+  const int heads_;     ///< Value heads.
+  float* const states_; ///< Their matrices.
   float* const kept_;
   float* copies_ = nullptr; ///< Of the matrices, for the rows that may be taken back.
   float* query_ = nullptr;

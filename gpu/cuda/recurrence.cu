@@ -46,8 +46,9 @@ __device__ float convolved(const RunRows& rows, const DeltaRule& rule, int posit
   float sum = 0;
   for (int tap = 0; tap < rule.taps; ++tap)
     if (const int from = position - rule.taps + 1 + tap; from >= 0)
-      sum = fmaf(rule.kernel[std::size_t(tap) * std::size_t(rule.channels()) + std::size_t(channel)],
-                 rows.channels_of(from)[channel], sum);
+      sum =
+          fmaf(rule.kernel[std::size_t(tap) * std::size_t(rule.channels()) + std::size_t(channel)],
+               rows.channels_of(from)[channel], sum);
   return sum * sigmoid(sum);
 }
 
@@ -78,8 +79,8 @@ __global__ void advance_states(Tensor out, Tensor in, Tensor rates, DeltaRule ru
   float* const matrix = key + rule.key_dim;
   float* const state =
       states.of(run.state) + std::size_t(head) * std::size_t(states.layout.head_floats);
-  const float* const kept = states.of(run.state) + std::size_t(rule.value_heads) *
-                                                       std::size_t(states.layout.head_floats);
+  const float* const kept =
+      states.of(run.state) + std::size_t(rule.value_heads) * std::size_t(states.layout.head_floats);
   const RunRows rows{in, rates, run, kept, states.layout, rule.channels()};
   const auto save = [&] {
     for (int i = 0; has_column && run.certain > run.held && i < rule.key_dim; ++i)
@@ -133,10 +134,10 @@ __global__ void keep_rows(Tensor in, Tensor rates, DeltaRule rule, const StateRu
   if (position >= run.end() || i >= states.layout.row_floats)
     return;
   const int row = run.first_row + position - run.position;
-  float* const kept = states.of(run.state) +
-                      std::size_t(rule.value_heads) * std::size_t(states.layout.head_floats) +
-                      std::size_t(position % states.layout.kept) *
-                          std::size_t(states.layout.row_floats);
+  float* const kept =
+      states.of(run.state) +
+      std::size_t(rule.value_heads) * std::size_t(states.layout.head_floats) +
+      std::size_t(position % states.layout.kept) * std::size_t(states.layout.row_floats);
   kept[i] = i < rule.channels() ? in.row(row)[i] : rates.row(row)[i - rule.channels()];
 }
 

@@ -23,8 +23,8 @@ bool is_block_weight(std::string_view name) {
   const bool router = name.ends_with(".gate.weight") || name.ends_with(".router.weight") ||
                       name.ends_with(".shared_expert_gate.weight");
   const bool rates = name.ends_with(".in_proj_a.weight") || name.ends_with(".in_proj_b.weight");
-  const bool in_block = name.starts_with("model.layers.") ||
-                        name.starts_with("model.language_model.layers.");
+  const bool in_block =
+      name.starts_with("model.layers.") || name.starts_with("model.language_model.layers.");
   return name.ends_with(".weight") && !router && !rates && in_block &&
          (part == ModelPart::attention || part == ModelPart::feed_forward);
 }

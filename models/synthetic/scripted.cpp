@@ -2,6 +2,7 @@
 
 #include "models/limits.hpp"
 #include "models/stage_elsewhere.hpp"
+#include "sampling/limits.hpp"
 #include "text/limits.hpp"
 
 #include <algorithm>
@@ -17,9 +18,9 @@
 namespace paceline::models {
 namespace {
 
-constexpr const char* name_hint =
-    "write scripted or "
-    "scripted:vocabulary=64,memory=3,seed=1,acceptance=0.8,context=4096,ranked=1,peaked=1";
+constexpr const char* name_hint = "write scripted or "
+                                  "scripted:vocabulary=64,memory=3,seed=1,acceptance=0.8,context="
+                                  "4096,ranked=1,peaked=1,recurrent=1";
 
 /// Mixes bits with the finalizer of Steele, Lea and Flood 2014, "Fast splittable pseudorandom
 /// number generators".
@@ -134,8 +135,10 @@ std::vector<double> row_of(const ScriptedOptions& options, std::uint64_t context
 
 std::string canonical_name(const ScriptedOptions& o) {
   return fmt::format(
-      "scripted:vocabulary={},memory={},seed={},acceptance={},context={},ranked={},peaked={}",
-      o.vocabulary, o.memory, o.seed, o.acceptance, o.context, int(o.ranked), int(o.peaked));
+      "scripted:vocabulary={},memory={},seed={},acceptance={},context={},ranked={},peaked={}"
+      "{}",
+      o.vocabulary, o.memory, o.seed, o.acceptance, o.context, int(o.ranked), int(o.peaked),
+      o.recurrent ? ",recurrent=1" : "");
 }
 
 Result<void> check(const ScriptedOptions& o) {
@@ -177,15 +180,12 @@ bool set_option(ScriptedOptions& o, std::string_view key, std::string_view value
     return parse_number(value, o.acceptance);
   if (key == "context")
     return parse_number(value, o.context);
-  if (key == "ranked" && (value == "0" || value == "1")) {
-    o.ranked = value == "1";
-    return true;
-  }
-  if (key == "peaked" && (value == "0" || value == "1")) {
-    o.peaked = value == "1";
-    return true;
-  }
-  return false;
+  const auto flag = [&](const char* name, bool& to) {
+    const bool own = key == name && (value == "0" || value == "1");
+    to = own ? value == "1" : to;
+    return own;
+  };
+  return flag("ranked", o.ranked) || flag("peaked", o.peaked) || flag("recurrent", o.recurrent);
 }
 
 class ScriptedWorkspace final : public Workspace {
@@ -231,6 +231,20 @@ std::uint32_t digest(std::uint32_t before, std::uint64_t context) {
   return std::uint32_t(mix(context ^ mix(before))) % whole_numbers;
 }
 
+/// The state of a recurrent scripted model, as it lies in a pool.
+struct ScriptedState {
+  /// Rows that may be taken back, and one that may be read again.
+  static constexpr int kept_max = sampling::limits::window_max + 1;
+
+  std::array<TokenId, limits::scripted_memory_max> last; ///< Of these the last `memory` count.
+  std::array<TokenId, kept_max> kept;                    ///< By position.
+
+  void push(TokenId token) {
+    std::shift_left(last.begin(), last.end(), 1);
+    last.back() = token;
+  }
+};
+
 class ScriptedModel final : public Model {
 public:
   /// layers: one of `all`, or only the head behind them.
@@ -253,7 +267,8 @@ public:
   int handed_on() const override { return layers_.has_head(all_) ? 0 : handed_width; }
   bool leaves_wanted() const override { return layers_.end() == all_ && !layers_.has_head(all_); }
   gpu::KvShape kv_shape(int page_tokens) const override {
-    return {page_tokens, is_head_alone() ? 0 : sizeof(TokenId), 0, info_.shards};
+    return {page_tokens, is_head_alone() ? 0 : sizeof(TokenId), 0, info_.shards,
+            options_.recurrent ? sizeof(ScriptedState) : 0};
   }
   gpu::Device& device() const override { return *device_; }
 
@@ -303,7 +318,9 @@ private:
   void run(ScriptedWorkspace& space) const {
     int row = 0;
     int out = 0;
-    for (const SequenceRows& rows : space.batch)
+    for (const SequenceRows& rows : space.batch) {
+      const auto hashes =
+          options_.recurrent ? advance(*space.pool, rows) : std::vector<std::uint64_t>();
       for (int i = 0; i < rows.rows(); ++i) {
         const bool wanted = i >= rows.logits_from;
         if (is_head_alone()) { // it has received only the wanted rows
@@ -312,12 +329,43 @@ private:
         } else if (handed_on() > 0 && !leaves_wanted()) {
           hand_on(space, rows, i, row, row);
         } else if (wanted) {
-          handed_on() > 0 ? hand_on(space, rows, i, row, out)
-                          : write_logits(space, hash_of(space, rows, i), row, out);
+          handed_on() > 0
+              ? hand_on(space, rows, i, row, out)
+              : write_logits(space,
+                             options_.recurrent ? hashes[std::size_t(i)] : hash_of(space, rows, i),
+                             row, out);
         }
         ++row;
         out += wanted;
       }
+    }
+  }
+
+  /// Advances a sequence's state by the rows that are certain; returns the hash of each row.
+  std::vector<std::uint64_t> advance(const gpu::KvPool& pool, const SequenceRows& rows) const {
+    auto& state = *reinterpret_cast<ScriptedState*>(pool.state(rows.state));
+    const int end = rows.start + rows.rows();
+    int& held = pool.held(rows.state);
+    held = rows.start == 0 ? 0 : held;
+    const int certain = std::max(held, end - rows.tentative);
+    ScriptedState own = state;
+    std::vector<std::uint64_t> hashes;
+    for (int position = std::min(held, rows.start); position < end; ++position) {
+      const bool kept = position < rows.start;
+      if (position >= held)
+        own.push(kept ? state.kept[std::size_t(position % ScriptedState::kept_max)]
+                      : rows.tokens[std::size_t(position - rows.start)]);
+      if (position + 1 == certain)
+        state.last = own.last;
+      if (!kept)
+        hashes.push_back(hash_context(options_, std::span(own.last).last(std::size_t(
+                                                    std::min(position + 1, options_.memory)))));
+    }
+    for (int position = std::max(certain, rows.start); position < end; ++position)
+      state.kept[std::size_t(position % ScriptedState::kept_max)] =
+          rows.tokens[std::size_t(position - rows.start)];
+    held = certain;
+    return hashes;
   }
 
   TokenId token_of(const ScriptedWorkspace& space, const SequenceRows& rows, int i, int row) const {
@@ -445,6 +493,9 @@ Result<std::vector<std::shared_ptr<const Model>>>
 make_scripted_stages(const ScriptedOptions& options,
                      std::span<const std::shared_ptr<gpu::Device>> devices) {
   std::vector<std::shared_ptr<gpu::Device>> all(devices.begin(), devices.end());
+  if (options.recurrent && (all.size() > 1 || !all.front()->shards().empty()))
+    return fail(ErrorCode::unsupported, "a recurrent scripted model is not divided",
+                "give it one device");
   const auto here = [](const auto& device) { return !device->elsewhere(); };
   const bool tail = devices.back()->elsewhere();
   if (tail)

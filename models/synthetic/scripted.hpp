@@ -27,6 +27,9 @@ struct ScriptedOptions {
   /// temperature 0.8: one of the first 1, 2, 4, 8 with probability 0.28, 0.40, 0.51, 0.61.
   bool ranked = false;
   bool peaked = false; ///< One token has 0.6 of the mass or more; a close draft finds it, too.
+  /// The context is in a state (gpu/recurrence.hpp) in place of pages: tokens that were pushed into
+  /// it, and cannot be taken back.
+  bool recurrent = false;
 };
 /// Returns true for "scripted" and "scripted:...".
 bool is_scripted(std::string_view name);
@@ -37,7 +40,8 @@ Result<ScriptedOptions> parse_scripted(std::string_view name);
 std::vector<double> scripted_row(const ScriptedOptions& options, std::span<const TokenId> context);
 
 /// Makes a model that keeps its context in its cache pages (one id per slot), so that a wrong or
-/// stale page shows as wrong output. It runs on devices whose memory the host can read (cpu, sim).
+/// stale page shows as wrong output, and so does a state that was advanced by a token which was
+/// taken back. It runs on devices whose memory the host can read (cpu, sim).
 Result<std::shared_ptr<const Model>> make_scripted(const ScriptedOptions& options,
                                                    std::shared_ptr<gpu::Device> device);
 

@@ -46,8 +46,8 @@ Answers alone(const TinyModel& target, const std::vector<Request>& requests) {
   return plain_answers_of(options, requests);
 }
 
-constexpr const char* recurrent_models[] = {
-    "Qwen 3.5", "Qwen 3.5 that ends with a recurrent layer", "Qwen 3.5 MoE"};
+constexpr const char* recurrent_models[] = {"Qwen 3.5", "Qwen 3.5 that ends with a recurrent layer",
+                                            "Qwen 3.5 MoE"};
 
 } // namespace
 

@@ -26,17 +26,17 @@ inline std::string tokenizer_json(int first = 0, const std::vector<std::string>&
   for (const std::string& merge : merges)
     pairs.push_back(boost::json::array{merge.substr(0, 1), merge.substr(1)});
   const boost::json::object level{{"type", "ByteLevel"},
-                           {"add_prefix_space", false},
-                           {"trim_offsets", true},
-                           {"use_regex", true}};
+                                  {"add_prefix_space", false},
+                                  {"trim_offsets", true},
+                                  {"use_regex", true}};
   return boost::json::serialize(
       boost::json::object{{"version", "1.0"},
-                   {"added_tokens", boost::json::array()},
-                   {"normalizer", nullptr},
-                   {"pre_tokenizer", level},
-                   {"post_processor", nullptr},
-                   {"decoder", level},
-                   {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", pairs}}}});
+                          {"added_tokens", boost::json::array()},
+                          {"normalizer", nullptr},
+                          {"pre_tokenizer", level},
+                          {"post_processor", nullptr},
+                          {"decoder", level},
+                          {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", pairs}}}});
 }
 
 /// A reference checkpoint with a tokenizer, some fields of its config.json changed.
@@ -47,7 +47,8 @@ public:
     boost::json::object entry = models::test::reference_case(name);
     for (const auto& [key, value] : change)
       entry["config"].as_object()[key] = value;
-    for (boost::json::value& tensor : entry["tensors"].as_array()) // a padded vocabulary has more rows
+    for (boost::json::value& tensor :
+         entry["tensors"].as_array()) // a padded vocabulary has more rows
       if (const auto& tensor_name = tensor.as_array()[0].as_string();
           tensor_name.find("embed_tokens") != boost::json::string::npos ||
           tensor_name.find("lm_head") != boost::json::string::npos)

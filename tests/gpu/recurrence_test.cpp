@@ -20,8 +20,8 @@ struct Layer {
         in(rows, channels(value_dim), random), rates(rows, 8, random) {
     for (int head = 0; head < 4; ++head)
       speeds.values[std::size_t(head)] = -0.1f - 0.3f * float(head);
-    rule = {2, 4, 16, value_dim, 4, kernel.values.data(), speeds.values.data(),
-            offsets.values.data()};
+    rule = {
+        2, 4, 16, value_dim, 4, kernel.values.data(), speeds.values.data(), offsets.values.data()};
   }
   Layer(const Layer&) = delete;
   static int channels(int value_dim) { return 2 * 2 * 16 + 4 * value_dim; }
@@ -143,8 +143,9 @@ TEST_CASE("rows give what the gated delta rule says") {
       const Matrix out = states.give({2, 0, 20, 0, 0, 20}, layer.in, layer.rates);
       for (int r = 0; r < out.rows; ++r)
         for (int c = 0; c < out.cols; ++c)
-          CHECK(double(out.at(r, c)) ==
-                doctest::Approx(expected[std::size_t(r)][std::size_t(c)]).epsilon(2e-4).scale(0.05));
+          CHECK(
+              double(out.at(r, c)) ==
+              doctest::Approx(expected[std::size_t(r)][std::size_t(c)]).epsilon(2e-4).scale(0.05));
     }
 }
 
@@ -176,8 +177,7 @@ TEST_CASE("however rows come, and whatever was taken back before, they give the 
         if (next + rows - certain > tentative)
           continue;
         const Matrix out = states.give({1, 0, rows, next, held, certain}, in, rates);
-        REQUIRE(out.slice(0, certain_rows + right) ==
-                whole.slice(next, certain_rows + right));
+        REQUIRE(out.slice(0, certain_rows + right) == whole.slice(next, certain_rows + right));
         held = certain;
         next += certain_rows + right;
         if (held == next && draw() % 2 == 0) // What the last row gave is read again.
@@ -194,8 +194,8 @@ TEST_CASE("sequences of one pass do not see one another") {
     Layer layer(random);
     const Rig rig(name, 3);
     const States states(rig, layer.rule);
-    const Matrix out = states.together({{0, 0, 12, 0, 0, 12}, {2, 12, 8, 0, 0, 3}}, layer.in,
-                                       layer.rates);
+    const Matrix out =
+        states.together({{0, 0, 12, 0, 0, 12}, {2, 12, 8, 0, 0, 3}}, layer.in, layer.rates);
     CHECK(out.slice(0, 12) == states.give({1, 0, 12, 0, 0, 12}, layer.in, layer.rates));
     Matrix in = layer.in.slice(12, 8);
     Matrix rates = layer.rates.slice(12, 8);

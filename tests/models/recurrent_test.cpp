@@ -17,8 +17,8 @@ namespace json = boost::json;
 
 namespace {
 
-constexpr const char* recurrent_models[] = {
-    "Qwen 3.5", "Qwen 3.5 that ends with a recurrent layer", "Qwen 3.5 MoE"};
+constexpr const char* recurrent_models[] = {"Qwen 3.5", "Qwen 3.5 that ends with a recurrent layer",
+                                            "Qwen 3.5 MoE"};
 
 test::Rows logits_in(const std::string& folder) {
   const auto model = test::load(folder, test::device(), {});
@@ -68,11 +68,14 @@ TEST_CASE("a folder of a model that also sees is read for its text") {
     const bool mixture = std::string(name).ends_with("MoE");
     const json::object entry = test::reference_case(name);
     const test::TemporaryFolder plain;
-    test::write_checkpoint(plain, [&] {
-      json::object one = entry;
-      one["shards"] = 1;
-      return one;
-    }(), gpu::DType::bf16);
+    test::write_checkpoint(
+        plain,
+        [&] {
+          json::object one = entry;
+          one["shards"] = 1;
+          return one;
+        }(),
+        gpu::DType::bf16);
     test::WeightsFile weights(plain.path());
     for (const std::string& tensor : weights.names())
       if (tensor.starts_with("model."))
@@ -81,12 +84,12 @@ TEST_CASE("a folder of a model that also sees is read for its text") {
       weights.put(other, "BF16", {2}, std::string(4, '\0'));
     json::object text = entry.at("config").as_object();
     text.erase("architectures");
-    json::object config{{"model_type", mixture ? "qwen3_5_moe" : "qwen3_5"},
-                        {"architectures",
-                         {mixture ? "Qwen3_5MoeForConditionalGeneration"
-                                  : "Qwen3_5ForConditionalGeneration"}},
-                        {"vision_config", {{"depth", 27}}},
-                        {"text_config", text}};
+    json::object config{
+        {"model_type", mixture ? "qwen3_5_moe" : "qwen3_5"},
+        {"architectures",
+         {mixture ? "Qwen3_5MoeForConditionalGeneration" : "Qwen3_5ForConditionalGeneration"}},
+        {"vision_config", {{"depth", 27}}},
+        {"text_config", text}};
     const test::TemporaryFolder folder;
     folder.write("model.safetensors", weights.bytes());
     folder.write("config.json", json::serialize(config));
@@ -103,8 +106,10 @@ TEST_CASE("a folder of a model that also sees is read for its text") {
 TEST_CASE("recurrent layers that contradict themselves, or are not known, are refused") {
   const json::object config = test::reference_case("Qwen 3.5").at("config").as_object();
   const std::pair<const char*, json::value> cases[] = {
-      {"linear_num_value_heads", 3},       {"linear_num_key_heads", 0},
-      {"linear_key_head_dim", 1 << 20},    {"linear_conv_kernel_dim", 9},
+      {"linear_num_value_heads", 3},
+      {"linear_num_key_heads", 0},
+      {"linear_key_head_dim", 1 << 20},
+      {"linear_conv_kernel_dim", 9},
       {"layer_types", json::array{"full_attention"}}};
   for (const auto& [key, value] : cases) {
     json::object changed = config;

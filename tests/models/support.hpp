@@ -84,7 +84,7 @@ private:
   std::atomic<int> nearly_done_{0};
   static constexpr std::size_t states_max = 64;
   std::map<std::uint32_t, std::uint32_t> states_; ///< By the sequence's first page.
-  std::vector<gpu::PageRef> held_; ///< The first stage's: one number for all.
+  std::vector<gpu::PageRef> held_;                ///< The first stage's: one number for all.
 };
 
 /// All rows of a sequence that is fed in pieces of `chunk`, with a stranger's rows before each if

@@ -32,6 +32,23 @@ TEST_CASE("both pools hold as many sequences, and no more than there can be") {
   CHECK(plenty->pages[1] == 404);
 }
 
+TEST_CASE("states take half of the memory at most, and there are two for each sequence at most") {
+  KvDemand demand = demand_of(2 * 101 * 110);
+  CHECK(kv_budget(demand)->states == 0);
+  demand.state_bytes = 1000;
+  CHECK(kv_budget(demand)->states == 8);
+  CHECK(kv_budget(demand)->pages[0] == 202 - 8000 / 110 - 1);
+  CHECK(kv_budget(demand)->full_length == 1);
+  demand.state_bytes = 4000;
+  CHECK(kv_budget(demand)->states == 2); // The pages of one sequence are needed, too.
+  demand.memory = 101 * 110 + 3999;
+  REQUIRE_FALSE(kv_budget(demand));
+  CHECK(kv_budget(demand).error().text().find("at least 15110") != std::string::npos);
+  demand.memory = 101 * 110 + 4000;
+  CHECK(kv_budget(demand)->states == 1);
+  CHECK(kv_budget(demand)->pages[0] == 101);
+}
+
 TEST_CASE("where one sequence does not fit, the error says how much is needed") {
   const auto refused = kv_budget(demand_of(101 * 110 - 1));
   REQUIRE_FALSE(refused);

@@ -63,7 +63,8 @@ std::shared_ptr<gpu::KvPool> SimulatedEngine::pool(const models::Model& model,
   const gpu::KvShape shape = model.kv_shape(slots_per_token * workload_.page_tokens);
   auto& kept = pools_[name];
   while (!kept) // a refusal before anything runs is the caller's to see, not the engine's
-    if (auto made = gpu::KvPool::create(model.device(), shape, workload_.pages))
+    if (auto made = gpu::KvPool::create(model.device(), shape, workload_.pages,
+                                        2 * std::size_t(workload_.max_num_seqs)))
       kept = *made;
   return kept;
 }
@@ -297,9 +298,9 @@ void SimulatedEngine::check_ledger(std::vector<std::string>& failures) {
 
 void SimulatedEngine::check_pools(std::vector<std::string>& failures) const {
   for (const auto& [name, pool] : pools_)
-    if (pool->ledger().out != 0)
-      failures.push_back(
-          fmt::format("{} pages of the {} are held after shutdown", pool->ledger().out, name));
+    if (const gpu::PoolLedger ledger = pool->ledger(); ledger.out + ledger.states != 0)
+      failures.push_back(fmt::format("{} pages and {} states of the {} are held after shutdown",
+                                     ledger.out, ledger.states, name));
 }
 
 } // namespace paceline::testing

@@ -175,6 +175,7 @@ Workload draw_local_workload(std::uint64_t seed) {
     if (draw.chance(0.2))
       job.spec.warping.constraint =
           std::make_shared<ToyConstraint>(vocabulary, job.spec.noise.seed, 3, no_token);
+  w.target.recurrent = w.stages == 1 && w.shards == 1 && draw.chance(0.4);
   return w;
 }
 
@@ -192,6 +193,7 @@ void move_draft(Workload& w) {
 void move_stages(Workload& w, Draw& draw) {
   w.shards = 1;
   w.stages = draw.between(2, 4);
+  w.target.recurrent = false;
   const int sure = draw.between(1, w.stages - 1);
   std::vector<int> moved;
   for (int stage = 1; stage < w.stages; ++stage) {

@@ -71,6 +71,7 @@ struct Workload {
   models::ScriptedOptions draft() const {
     models::ScriptedOptions options = target;
     options.acceptance = acceptance;
+    options.recurrent = false; // Such do not draft.
     if (!draft_words.empty())
       options.vocabulary = int(draft_words.size());
     return options;

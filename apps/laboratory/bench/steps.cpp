@@ -60,6 +60,8 @@ struct Solo {
     return time_on(
         *lane, times, [&](gpu::Operations& ops) { model->forward(ops, *workspace); },
         [&] {
+          if (pool->shape().state_bytes > 0) // As far as the pages.
+            pool->held(sequence.state) = start;
           model->plan({&sequence, 1}, *pool, *workspace);
         });
   }
@@ -131,7 +133,7 @@ Result<Solo> open_solo(const ModelInfo& info, const std::string& role, const Eng
       })
       .and_then([&] {
         return gpu::KvPool::create(*solo.device, solo.model->kv_shape(page_tokens),
-                                   std::size_t(slots / page_tokens));
+                                   std::size_t(slots / page_tokens), 1);
       })
       .and_then([&](auto pool) {
         solo.pool = pool;

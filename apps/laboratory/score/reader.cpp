@@ -18,7 +18,8 @@ Result<Reader> Reader::open(std::shared_ptr<const models::Model> model,
   reader.model_ = std::move(model);
   reader.lane_ = std::move(lane);
   const auto pages = std::size_t((context + page_tokens - 1) / page_tokens);
-  return gpu::KvPool::create(reader.model_->device(), reader.model_->kv_shape(page_tokens), pages)
+  return gpu::KvPool::create(reader.model_->device(), reader.model_->kv_shape(page_tokens), pages,
+                             1)
       .and_then([&](auto pool) {
         reader.pool_ = std::move(pool);
         std::vector<gpu::PageRef> all;

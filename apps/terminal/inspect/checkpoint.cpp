@@ -75,10 +75,18 @@ std::vector<std::string> missing_in(const models::ModelConfig& config,
     out.push_back(source.name({head}));
   want({final_norm});
   for (int block = 0; block < config.layers; ++block) {
-    for (const auto role : {attention_norm, query, key, value, query_key_value, attention_out,
-                            attention_post_norm, ffn_norm, ffn_post_norm})
-      if (source.has(role))
-        want({role, block});
+    const bool recurrent = config.is_recurrent(block);
+    const auto want_stored = [&](std::initializer_list<models::TensorRole> roles) {
+      for (const models::TensorRole role : roles)
+        if (source.has(role))
+          want({role, block});
+    };
+    want_stored({attention_norm, attention_post_norm, ffn_norm, ffn_post_norm});
+    if (recurrent)
+      want_stored({delta_in, delta_gate, delta_strength, delta_rate, delta_kernel, delta_speed,
+                   delta_offset, delta_norm, delta_out});
+    else
+      want_stored({query, key, value, query_key_value, attention_out});
     const models::MixtureConfig* mixture = config.mixture_in(block);
     const auto want_expert = [&](int expert) {
       for (const auto role : {gate, up, gate_up, down})
@@ -93,7 +101,7 @@ std::vector<std::string> missing_in(const models::ModelConfig& config,
       want_expert(models::shared_expert);
     if (mixture && mixture->shared_gate)
       want({shared_gate, block});
-    if (config.qk_norm != models::QkNorm::none)
+    if (config.qk_norm != models::QkNorm::none && !recurrent)
       for (const auto role : {query_norm, key_norm})
         want({role, block});
   }

@@ -80,6 +80,7 @@ boost::json::object checkpoint_json(const Checkpoint& c) {
       {"dtypes", boost::json::array(c.dtypes.begin(), c.dtypes.end())},
       {"weight_bytes", std::move(bytes)},
       {"kv_bytes_per_token", c.kv_bytes_per_token()},
+      {"state_bytes", c.state_bytes()},
       {"layers", c.config.layers},
       {"hidden", c.config.hidden},
       {"heads", c.config.heads},
@@ -166,6 +167,14 @@ std::string formats_text(const Checkpoint& c, const std::string& part) {
              : fmt::format("  {}", fmt::join(at->second, ", "));
 }
 
+/// Says how many layers are recurrent, and what a sequence's state takes.
+std::string state_text(const Checkpoint& c) {
+  const int layers = c.config.recurrent_in(0, c.config.layers);
+  return layers == 0 ? ""
+                     : fmt::format("  state            {} a sequence, of {} recurrent layers\n",
+                                   human_bytes(c.state_bytes()), layers);
+}
+
 std::string missing_text(const std::vector<std::string>& names) {
   constexpr std::size_t shown = 4;
   if (names.empty())
@@ -206,21 +215,21 @@ std::string checkpoint_text(const Checkpoint& c, const std::string& role) {
       c.description.empty() ? "" : fmt::format("  file             {}\n", c.description);
   if (c.shared_bytes > 0)
     parts += fmt::format("    {:<14} {:>12}\n", "the target's", human_bytes(c.shared_bytes));
-  return fmt::format("{}: {}\n  folder           {}\n{}  architecture     {}\n{}"
-                     "  parameters       {}{}\n  shape            {} layers, width {}, "
-                     "{} heads ({} for keys and values) of {}, feed-forward {}\n"
-                     "  context          {}\n  vocabulary       {}\n"
-                     "  special tokens   {}\n  chat template    {}\n  end of text      {}\n"
-                     "  sampling         {}\n{}{}"
-                     "  weights          {}\n{}  KV cache         {} a token, {} a full context\n",
-                     role, c.name, c.folder, about, m.architecture, head, parameters_text(c),
-                     fmt::join(c.dtypes, ", "), m.layers, m.hidden, m.heads, m.kv_heads, m.head_dim,
-                     feed_forward_text(m), context_text(m), vocabulary_text(c), special_text(c),
-                     chat_text(c), fmt::join(c.defaults.end_of_text, ", "),
-                     sampling_text(c.defaults.warping), not_obeyed_text(c.defaults),
-                     missing_text(c.missing), human_bytes(c.weight_bytes()), parts,
-                     human_bytes(c.kv_bytes_per_token()),
-                     human_bytes(c.kv_bytes_per_token() * std::uint64_t(m.context)));
+  return fmt::format(
+      "{}: {}\n  folder           {}\n{}  architecture     {}\n{}"
+      "  parameters       {}{}\n  shape            {} layers, width {}, "
+      "{} heads ({} for keys and values) of {}, feed-forward {}\n"
+      "  context          {}\n  vocabulary       {}\n"
+      "  special tokens   {}\n  chat template    {}\n  end of text      {}\n"
+      "  sampling         {}\n{}{}"
+      "  weights          {}\n{}  KV cache         {} a token, {} a full context\n{}",
+      role, c.name, c.folder, about, m.architecture, head, parameters_text(c),
+      fmt::join(c.dtypes, ", "), m.layers, m.hidden, m.heads, m.kv_heads, m.head_dim,
+      feed_forward_text(m), context_text(m), vocabulary_text(c), special_text(c), chat_text(c),
+      fmt::join(c.defaults.end_of_text, ", "), sampling_text(c.defaults.warping),
+      not_obeyed_text(c.defaults), missing_text(c.missing), human_bytes(c.weight_bytes()), parts,
+      human_bytes(c.kv_bytes_per_token()),
+      human_bytes(c.kv_bytes_per_token() * std::uint64_t(m.context)), state_text(c));
 }
 
 std::string pair_text(const Pair& pair) {
