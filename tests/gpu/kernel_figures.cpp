@@ -2,8 +2,8 @@
 //   kernel_figures [SECONDS]     (default 1 per line)
 // Products of bf16 weights that come from memory or a far cache; of weights of all formats, by the
 // fastest family; attention over a bf16 cache, a row at a time as in decoding and many as in a
-// prompt. Medians, with quartiles; of formats also the least, which is what a busy machine leaves
-// of a figure.
+// prompt; a row through all states of a recurrent model. Medians, with quartiles; of formats also
+// the least, which is what a busy machine leaves of a figure.
 #include "apps/console/steady_time.hpp"
 #include "base/bf16.hpp"
 #include "gpu/cpu/kernels.hpp"
@@ -215,6 +215,23 @@ void attention(const std::vector<const Kernels*>& families, double seconds, int 
         families, times, 0);
 }
 
+/// A row through the states of all layers, which together are larger than a core's caches.
+void states(const std::vector<const Kernels*>& families, double seconds, int layers, int heads,
+            int dim) {
+  const std::size_t one = std::size_t(dim) * std::size_t(dim);
+  auto all = normal_floats(std::size_t(layers * heads) * one);
+  const auto key = normal_floats(std::size_t(dim));
+  auto value = key;
+  auto out = key;
+  const auto times = in_turn(families, seconds, [&](const Kernels& k) {
+    for (std::size_t at = 0; at < all.size(); at += one) {
+      k.advance_delta(all.data() + at, key.data(), dim, value.data(), dim, 0.9f, 0.01f);
+      k.read_delta(out.data(), dim, all.data() + at, key.data(), dim);
+    }
+  });
+  print(fmt::format("states of {} layers, {} heads of {}", layers, heads, dim), families, times, 0);
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -233,4 +250,5 @@ int main(int argc, char** argv) {
       attention(families, seconds, rows, context, 6, 64);
   attention(families, seconds, 512, 512, 6, 64);
   attention(families, seconds, 512, 512, 4, 128);
+  states(families, seconds, 18, 16, 128); // of Qwen 3.5 0.8B
 }
