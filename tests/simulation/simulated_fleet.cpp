@@ -108,6 +108,7 @@ void SimulatedFleet::load(Place place) {
     Workload settings = settings_[std::size_t(place.second)];
     settings.stages = held_.groups[std::size_t(place.first)].shape.pipeline;
     settings.reserve = settings.reserve && settings.stages == 1;
+    settings.target.recurrent = settings.target.recurrent && settings.stages == 1;
     hosts_.push_back(
         std::make_unique<Host>(ground_, place, std::move(settings), seed_ + hosts_.size()));
     Host& host = *hosts_.back();
