@@ -214,9 +214,16 @@ void ForwardStep::plan() {
     const int count = int(rows.tokens.size());
     batch.push_back({entry.feed.pages->ids, entry.feed.cached, rows.tokens, count - rows.logit_rows,
                      entry.feed.fast});
-    if (entry.feed.pages->state) { // The passes ahead are judged when this one begins (Stage).
-      batch.back().state = entry.feed.pages->state->id;
-      batch.back().tentative = rows.window;
+    if (const gpu::PageTable& table = *entry.feed.pages; table.state) {
+      const auto number = [](const gpu::PageRef& state) {
+        return state ? std::int32_t(state->id) : -1;
+      };
+      models::SequenceRows& all = batch.back();
+      all.state = table.state->id;
+      all.begin = number(table.begin.state);
+      all.snapshot = number(table.snapshot.state);
+      all.snapshot_at = table.snapshot.position;
+      all.tentative = rows.window; // A target of one stage has judged the passes ahead by now.
     }
     if (rows.copy && stage_.has_pages()) // Else it would write to the first's.
       copies_.push_back(*rows.copy);

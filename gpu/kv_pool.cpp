@@ -7,19 +7,23 @@
 namespace paceline::gpu {
 
 std::shared_ptr<const PageTable> PageTable::extend(const PageTable* old, int page_tokens,
-                                                   std::vector<PageRef> more, PageRef state) {
-  assert(!old || (old->page_tokens == page_tokens && !state));
-  auto table = std::make_shared<PageTable>();
-  table->state = std::move(state);
+                                                   std::vector<PageRef> more) {
+  assert(!old || old->page_tokens == page_tokens);
+  auto table = old ? std::make_shared<PageTable>(*old) : std::make_shared<PageTable>();
   table->page_tokens = page_tokens;
-  if (old) {
-    table->pages = old->pages;
-    table->state = old->state;
-  }
-  table->pages.insert(table->pages.end(), more.begin(), more.end());
-  table->ids.reserve(table->pages.size());
-  for (const PageRef& page : table->pages)
+  for (PageRef& page : more) {
     table->ids.push_back(page ? page->id : 0);
+    table->pages.push_back(std::move(page));
+  }
+  return table;
+}
+
+std::shared_ptr<const PageTable> PageTable::with(const PageTable& old, PageRef state, StateAt begin,
+                                                 StateAt snapshot) {
+  auto table = std::make_shared<PageTable>(old);
+  table->state = std::move(state);
+  table->begin = std::move(begin);
+  table->snapshot = std::move(snapshot);
   return table;
 }
 
@@ -71,17 +75,22 @@ PageRef KvPool::take_from(std::vector<std::uint32_t>& free) {
     free.pop_back();
   }
   return {page.release(), [pool = shared_from_this(), &free](const Page* last) {
-            {
-              const std::lock_guard lock(pool->mutex_);
-              free.push_back(last->id); // Never allocates, since the capacity was reserved.
-            }
+            pool->give_back(free, last->id);
             delete last;
           }};
 }
 
+void KvPool::give_back(std::vector<std::uint32_t>& free, std::uint32_t id) {
+  const std::lock_guard lock(mutex_);
+  if (&free == &free_states_)
+    held_[id] = 0;
+  free.push_back(id); // Never allocates, since the capacity was reserved.
+}
+
 PoolLedger KvPool::ledger() const {
   const std::lock_guard lock(mutex_);
-  return {total_, free_.size(), total_ - free_.size(), held_.size() - free_states_.size()};
+  return {total_, free_.size(), total_ - free_.size(), held_.size() - free_states_.size(),
+          free_states_.size()};
 }
 
 } // namespace paceline::gpu

@@ -45,6 +45,12 @@ struct Page {
 };
 using PageRef = std::shared_ptr<const Page>;
 
+/// A state of recurrent layers that holds a sequence's positions before `position`.
+struct StateAt {
+  PageRef state; ///< Null: there is none.
+  int position = 0;
+};
+
 /// The pages of one sequence, in order of position. It is immutable: growing makes a new table, so
 /// a step that holds a table needs no lock.
 struct PageTable {
@@ -52,23 +58,28 @@ struct PageTable {
   std::vector<PageRef> pages;     ///< Null: dropped, because no row sees its positions any more.
   std::vector<std::uint32_t> ids; ///< pages[i]->id, as kernels want them; 0 for null.
   PageRef state;                  ///< Null: the model has no recurrent layers.
+  StateAt begin;    ///< What `state` is a copy of when the sequence's first pass begins.
+  StateAt snapshot; ///< Where the pass that comes to this position leaves a copy of `state`.
 
   int capacity() const { return int(pages.size()) * page_tokens; }
-  /// state: that of a table without an `old` one, if the model has recurrent layers.
   static std::shared_ptr<const PageTable> extend(const PageTable* old, int page_tokens,
-                                                 std::vector<PageRef> more, PageRef state = {});
+                                                 std::vector<PageRef> more);
+  /// Returns the table with a state.
+  static std::shared_ptr<const PageTable> with(const PageTable& old, PageRef state, StateAt begin,
+                                               StateAt snapshot);
   /// Returns the table without the pages that lie wholly before `position`.
   static std::shared_ptr<const PageTable> since(std::shared_ptr<const PageTable> old, int position);
 };
 using PageTableRef = std::shared_ptr<const PageTable>;
 
 /// Numbers of pages in the pool: free + out = total. `out` counts pages with any reference, and
-/// `states` such states.
+/// `states` such states; `free_states` have none.
 struct PoolLedger {
   std::size_t total = 0;
   std::size_t free = 0;
   std::size_t out = 0;
   std::size_t states = 0;
+  std::size_t free_states = 0;
 };
 
 /// The pages of one model on one device. `take` and `ledger` may be called, and references dropped,
@@ -82,7 +93,7 @@ public:
 
   /// Returns a page, or null when none is free. Its contents are whatever was there.
   PageRef take();
-  /// Does the same with a state.
+  /// Does the same with a state, which holds no position.
   PageRef take_state();
   PoolLedger ledger() const;
   const KvShape& shape() const { return shape_; }
@@ -111,6 +122,7 @@ private:
   KvPool(KvShape shape, std::shared_ptr<Buffer> memory, std::size_t pages);
   void add_states(std::shared_ptr<Buffer> memory, std::size_t states);
   PageRef take_from(std::vector<std::uint32_t>& free);
+  void give_back(std::vector<std::uint32_t>& free, std::uint32_t id);
 
   KvShape shape_;
   std::shared_ptr<Buffer> memory_;

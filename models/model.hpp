@@ -48,6 +48,11 @@ struct SequenceRows {
   /// The last rows, which may be taken back: the tokens there are not committed. A state holds none
   /// of them.
   int tentative = 0;
+  /// States by number, -1: none. A state that holds nothing is a copy of `begin`, up to `start`.
+  /// `snapshot` becomes a copy of it, once it holds `snapshot_at` positions.
+  std::int32_t begin = -1;
+  std::int32_t snapshot = -1;
+  int snapshot_at = 0;
 
   int rows() const { return int(tokens.size()); }
   int logit_rows() const { return int(tokens.size()) - logits_from; }

@@ -132,9 +132,14 @@ public:
   void forward(gpu::Operations& operations, Workspace& workspace) const override {
     const auto& space = static_cast<const TransformerWorkspace&>(workspace);
     go_through(operations, workspace);
-    if (operations.rank() == 0) // A pass that failed leaves states that nobody may use.
-      for (const gpu::StateRun& run : space.runs)
-        space.shards.front().states.pool->held(run.state) = run.certain;
+    if (operations.rank() != 0)
+      return;
+    const gpu::KvPool* const pool = space.shards.front().states.pool;
+    for (const gpu::StateRun& run : space.runs) { // One that failed leaves states of no use.
+      pool->held(run.state) = run.certain;
+      if (run.snapshot >= 0)
+        pool->held(std::uint32_t(run.snapshot)) = run.snapshot_at;
+    }
   }
 
 private:
@@ -218,14 +223,26 @@ private:
     }
   }
 
-  /// A sequence that begins has a state without positions, whatever it held for another.
   static gpu::StateRun run_of(const SequenceRows& sequence, const gpu::KvPool& pool,
                               int first_row) {
-    const int held = sequence.start == 0 ? 0 : pool.held(sequence.state);
-    const int end = sequence.start + sequence.rows();
-    assert(sequence.start + 1 >= held);
-    return {sequence.state, first_row, sequence.rows(),
-            sequence.start, held,      std::max(held, end - sequence.tentative)};
+    gpu::StateRun run;
+    run.state = sequence.state;
+    run.first_row = first_row;
+    run.rows = sequence.rows();
+    run.position = sequence.start;
+    run.held = sequence.start == 0 ? 0 : pool.held(sequence.state);
+    if (run.held == 0 && sequence.start > 0) {
+      assert(sequence.begin >= 0);
+      run.begin = sequence.begin;
+      run.held = sequence.start;
+    }
+    run.certain = std::max(run.held, run.end() - sequence.tentative);
+    assert(sequence.start + 1 >= run.held);
+    if (sequence.snapshot_at > run.held && sequence.snapshot_at <= run.certain) {
+      run.snapshot = sequence.snapshot;
+      run.snapshot_at = sequence.snapshot_at;
+    }
+    return run;
   }
 
   ModelConfig config_;

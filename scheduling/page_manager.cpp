@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <tuple>
 #include <utility>
 
 namespace paceline::scheduling {
@@ -47,10 +48,14 @@ PageManager::PageManager(Config config)
 
 KvGrant PageManager::reserve(const KvReserve& wanted) {
   drop(wanted.sequence);
-  PerPool<PrefixCache::Pages> shared =
-      recurrent(target_pool)
-          ? PerPool<PrefixCache::Pages>(pools_.size())
-          : prefixes_.lookup(leading(wanted.log, wanted.length), wanted.path, wanted.salt);
+  const auto tokens = leading(wanted.log, wanted.length);
+  PerPool<PrefixCache::Pages> shared;
+  gpu::StateAt begin;
+  if (recurrent())
+    std::tie(shared, begin.state) = prefixes_.lookup_state(tokens, wanted.path, wanted.salt);
+  else
+    shared = prefixes_.lookup(tokens, wanted.path, wanted.salt);
+  begin.position = int(shared[target_pool].size()) * page_tokens_;
   PerPool<int> cached, capacity;
   Tables found;
   for (Pool pool = 0; pool < pools_.size(); ++pool) {
@@ -58,11 +63,16 @@ KvGrant PageManager::reserve(const KvReserve& wanted) {
     const auto reach = std::int64_t(cached[pool]) + wanted.windowed_ahead;
     capacity.push_back(windowed(pool) ? int(std::min<std::int64_t>(wanted.capacity, reach))
                                       : wanted.capacity);
-    gpu::PageRef state = recurrent(pool) ? pools_[pool].pages->take_state() : nullptr;
-    if (recurrent(pool) && !state)
+    found.push_back(gpu::PageTable::extend(nullptr, page_tokens_, std::move(shared[pool])));
+  }
+  if (recurrent()) {
+    gpu::PageRef state = take_state();
+    if (!state)
       return refused(wanted.sequence);
-    found.push_back(
-        gpu::PageTable::extend(nullptr, page_tokens_, std::move(shared[pool]), std::move(state)));
+    const int held = begin.position;
+    found[target_pool] =
+        gpu::PageTable::with(*found[target_pool], std::move(state), std::move(begin),
+                             snapshot_for(int(tokens.size()), held));
   }
   KvGrant granted = grant(wanted.sequence, std::move(found), capacity, cached[target_pool]);
   if (granted.granted)
@@ -95,13 +105,38 @@ KvGrant PageManager::grant(SequenceId sequence, Tables found, const PerPool<int>
 
 void PageManager::publish(const KvPublish& right) {
   const auto known = tables_.find(right.sequence);
-  if (known == tables_.end() || right.valid.empty() || recurrent(target_pool))
+  if (known == tables_.end() || right.valid.empty())
     return;
   assert(right.valid.size() <= pools_.size());
   PerPool<PrefixCache::Source> from;
   for (Pool pool = 0; pool < right.valid.size(); ++pool)
     from.push_back({known->second[pool].get(), right.valid[pool]});
-  prefixes_.publish(leading(right.log, right.valid[target_pool]), from, right.path, right.salt);
+  const auto tokens = leading(right.log, right.valid[target_pool]);
+  prefixes_.publish(tokens, from, right.path, right.salt);
+  const gpu::StateAt& snapshot = known->second[target_pool]->snapshot;
+  if (snapshot.state && snapshot.position <= int(tokens.size()))
+    prefixes_.keep_state(tokens, snapshot, right.path, right.salt);
+}
+
+/// Takes a state, if need be one that the prefix cache has.
+gpu::PageRef PageManager::take_state() {
+  const auto& pool = pools_[target_pool].pages;
+  gpu::PageRef state = pool->take_state();
+  while (!state && prefixes_.evict_state())
+    state = pool->take_state();
+  return state;
+}
+
+/// Takes a state for a copy at the end of the last whole page of a text of `length` tokens, of
+/// which `held` are not read, for texts that begin like it. Half of all states are left to
+/// sequences.
+gpu::StateAt PageManager::snapshot_for(int length, int held) {
+  const int position = std::max(length - 1, 0) / page_tokens_ * page_tokens_;
+  const gpu::PoolLedger ledger = pools_[target_pool].pages->ledger();
+  const bool many = 2 * ledger.states > ledger.states + ledger.free_states;
+  if (position <= held || (many && !prefixes_.evict_state()))
+    return {};
+  return {take_state(), position};
 }
 
 void PageManager::release(const KvRelease& done) {

@@ -59,7 +59,10 @@ private:
   using Tables = PerPool<gpu::PageTableRef>;
 
   bool windowed(Pool pool) const { return pools_[pool].attention_window > 0; }
-  bool recurrent(Pool pool) const { return pools_[pool].pages->shape().state_bytes > 0; }
+  /// Says whether the target is recurrent. No draft is.
+  bool recurrent() const { return pools_[target_pool].pages->shape().state_bytes > 0; }
+  gpu::PageRef take_state();
+  gpu::StateAt snapshot_for(int length, int held);
   KvGrant grant(SequenceId sequence, Tables found, const PerPool<int>& capacity, int read);
   std::size_t missing(const gpu::PageTableRef& table, int capacity) const;
   std::size_t shortage(Pool pool, std::size_t pages) const;
@@ -74,7 +77,7 @@ private:
   std::shared_ptr<base::Telemetry> telemetry_;
   int page_tokens_;
   PerPool<PageBook> books_;
-  PrefixCache prefixes_; ///< Empty if layers are recurrent: pages are no use without their state.
+  PrefixCache prefixes_;
   std::unordered_map<SequenceId, Tables> tables_;
 };
 

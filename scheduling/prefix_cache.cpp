@@ -98,22 +98,61 @@ void PrefixCache::touch(const Path& path) {
                 [&](Position entry) { recent_.splice(recent_.begin(), recent_, entry); });
 }
 
-PerPool<PrefixCache::Pages> PrefixCache::lookup(std::span<const TokenId> tokens,
-                                                const PrefillPath& path, std::string_view salt) {
-  PerPool<Pages> found(books_.size());
-  if (tokens.empty())
-    return found;
-  Path walked = walk({tokens, path, salt}, (tokens.size() - 1) / std::size_t(page_tokens_));
-  while (!path.begins(int(walked.size()) * page_tokens_))
+/// Returns the entries of a beginning that a sequence may go on from.
+PrefixCache::Path PrefixCache::beginning(const Text& text) {
+  if (text.tokens.empty())
+    return {};
+  Path walked = walk(text, (text.tokens.size() - 1) / std::size_t(page_tokens_));
+  while (!text.path.begins(int(walked.size()) * page_tokens_))
     walked.pop_back();
-  touch(walked);
+  return walked;
+}
+
+PerPool<PrefixCache::Pages> PrefixCache::pages_of(const Path& path) const {
+  PerPool<Pages> found(books_.size());
   for (Pool pool = 0; pool < found.size(); ++pool)
-    for (const Position entry : walked) {
+    for (const Position entry : path) {
       if (!entry->pages[pool])
         break;
       found[pool].push_back(entry->pages[pool]);
     }
   return found;
+}
+
+PerPool<PrefixCache::Pages> PrefixCache::lookup(std::span<const TokenId> tokens,
+                                                const PrefillPath& path, std::string_view salt) {
+  const Path walked = beginning({tokens, path, salt});
+  touch(walked);
+  return pages_of(walked);
+}
+
+std::pair<PerPool<PrefixCache::Pages>, gpu::PageRef>
+PrefixCache::lookup_state(std::span<const TokenId> tokens, const PrefillPath& path,
+                          std::string_view salt) {
+  Path walked = beginning({tokens, path, salt});
+  while (!walked.empty() &&
+         (!walked.back()->state || !path.begins(int(walked.size()) * page_tokens_)))
+    walked.pop_back();
+  touch(walked);
+  return {pages_of(walked), walked.empty() ? nullptr : walked.back()->state};
+}
+
+void PrefixCache::keep_state(std::span<const TokenId> tokens, const gpu::StateAt& snapshot,
+                             const PrefillPath& path, std::string_view salt) {
+  const auto pages = std::size_t(snapshot.position / page_tokens_);
+  const Path walked = walk({tokens, path, salt}, pages);
+  if (pages > 0 && walked.size() == pages && !walked.back()->state)
+    walked.back()->state = snapshot.state;
+}
+
+bool PrefixCache::evict_state() {
+  const auto at = std::find_if(recent_.rbegin(), recent_.rend(), [](const Entry& entry) {
+    return entry.state && entry.state.use_count() == 1;
+  });
+  if (at == recent_.rend())
+    return false;
+  at->state = nullptr;
+  return true;
 }
 
 std::size_t PrefixCache::full_pages(const Source& from, std::size_t tokens) const {

@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace paceline::scheduling {
@@ -64,6 +65,11 @@ public:
   /// on. Another pool never has more pages than the target's.
   PerPool<Pages> lookup(std::span<const TokenId> tokens, const PrefillPath& path = {},
                         std::string_view salt = {});
+  /// Does the same for a recurrent target, up to the last page behind which a state is kept. It
+  /// returns that state too.
+  std::pair<PerPool<Pages>, gpu::PageRef> lookup_state(std::span<const TokenId> tokens,
+                                                       const PrefillPath& path = {},
+                                                       std::string_view salt = {});
 
   /// A sequence's table (null: none) and how many of its leading tokens have right keys and values.
   struct Source {
@@ -74,6 +80,14 @@ public:
   /// is there already stays; pages of other pools that it lacked are added.
   void publish(std::span<const TokenId> tokens, const PerPool<Source>& from,
                const PrefillPath& path = {}, std::string_view salt = {});
+
+  /// Keeps a state that holds the positions before `snapshot.position`, which is at the end of a
+  /// page that was published; one that is there already stays.
+  void keep_state(std::span<const TokenId> tokens, const gpu::StateAt& snapshot,
+                  const PrefillPath& path = {}, std::string_view salt = {});
+  /// Gives back the least recently used state that nobody else holds. Returns whether there was
+  /// one.
+  bool evict_state();
 
   /// Counts the pages that `evict` could give back: those that nobody else holds.
   std::size_t evictable(Pool pool) const;
@@ -92,6 +106,7 @@ private:
     std::string salt; ///< Salt of an entry without a parent.
     PerPool<gpu::PageRef> pages;
     std::vector<std::list<Entry>::iterator> children;
+    gpu::PageRef state{}; ///< It holds the positions of this page and those before.
   };
   using Position = std::list<Entry>::iterator;
   using Path = std::vector<Position>;
@@ -112,6 +127,8 @@ private:
   std::uint64_t key_of(const Entry* parent, const Content& page) const;
   std::size_t full_pages(const Source& from, std::size_t tokens) const;
   Path walk(const Text& text, std::size_t pages);
+  Path beginning(const Text& text);
+  PerPool<Pages> pages_of(const Path& path) const;
   Position insert(const Path& before, const Content& content, gpu::PageRef target);
   void touch(const Path& path);
   void set(Entry& entry, Pool pool, gpu::PageRef page);

@@ -7,6 +7,7 @@
 #include <cassert>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 namespace paceline::gpu::cpu {
 namespace {
@@ -29,10 +30,9 @@ public:
   DeltaPass(const Kernels& kernels, const DeltaRule& rule, const StateRun& run,
             const StateLayer& states, Tensor out, Tensor in, Tensor rates, int key_head,
             Scratch& scratch)
-      : kernels_(kernels), rule_(rule), run_(run), layout_(states.layout), out_(out), in_(in),
-        rates_(rates), key_head_(key_head), heads_(rule.value_heads / rule.key_heads),
-        states_(states.of(run.state) + std::ptrdiff_t(first_head()) * layout_.head_floats),
-        kept_(states.of(run.state) + std::ptrdiff_t(rule.value_heads) * layout_.head_floats) {
+      : kernels_(kernels), rule_(rule), run_(run), all_(states), layout_(states.layout), out_(out),
+        in_(in), rates_(rates), key_head_(key_head), heads_(rule.value_heads / rule.key_heads),
+        own_(place_of(run.state)) {
     const int widest = std::max(rule.key_dim, values());
     const std::size_t copies = std::size_t(heads_) * std::size_t(layout_.head_floats);
     const std::size_t floats = copies + std::size_t(2 * rule.key_dim + values() + 2 * widest);
@@ -46,23 +46,27 @@ public:
   }
 
   void run() {
-    const std::size_t bytes =
-        std::size_t(heads_) * std::size_t(layout_.head_floats) * sizeof(float);
-    float* at = states_;
-    if (run_.held == 0)
-      std::memset(states_, 0, bytes);
+    float* at = own_.matrices;
+    if (run_.begin >= 0)
+      begin_with(place_of(std::uint32_t(run_.begin)));
+    else if (run_.held == 0)
+      std::memset(own_.matrices, 0, matrix_bytes());
     for (int p = std::min(run_.held, run_.position); p < run_.end(); ++p) {
+      if (p == run_.snapshot_at)
+        leave_snapshot();
       if (p == run_.certain) {
-        std::memcpy(copies_, states_, bytes);
+        std::memcpy(copies_, own_.matrices, matrix_bytes());
         at = copies_;
       }
       step(p, at);
     }
+    if (run_.snapshot_at == run_.end())
+      leave_snapshot();
     // The next pass convolves from the last row that the state holds on: it may be read again.
     const int first = std::max(run_.position, run_.certain - rule_.taps);
     assert(run_.end() - first <= layout_.kept);
     for (int p = first; p < run_.end(); ++p)
-      keep(p);
+      keep(own_, p);
   }
 
 private:
@@ -72,14 +76,27 @@ private:
   int key_column() const { return rule_.keys() + query_column(); }
   int value_column() const { return 2 * rule_.keys() + first_head() * rule_.value_dim; }
 
-  float* kept(int position) const {
-    return kept_ + std::ptrdiff_t(position % layout_.kept) * layout_.row_floats;
+  /// Where a state has the matrices of these heads, and its rows.
+  struct Place {
+    float* matrices;
+    float* rows;
+  };
+  Place place_of(std::uint32_t state) const {
+    float* const first = all_.of(state);
+    return {first + std::ptrdiff_t(first_head()) * layout_.head_floats,
+            first + std::ptrdiff_t(rule_.value_heads) * layout_.head_floats};
+  }
+  std::size_t matrix_bytes() const {
+    return std::size_t(heads_) * std::size_t(layout_.head_floats) * sizeof(float);
+  }
+  float* row_in(const Place& place, int position) const {
+    return place.rows + std::ptrdiff_t(position % layout_.kept) * layout_.row_floats;
   }
   const float* channels(int position) const {
-    return position < run_.position ? kept(position) : in_.row(row_of(position));
+    return position < run_.position ? row_in(own_, position) : in_.row(row_of(position));
   }
   const float* rates(int position) const {
-    return position < run_.position ? kept(position) + rule_.channels()
+    return position < run_.position ? row_in(own_, position) + rule_.channels()
                                     : rates_.row(row_of(position));
   }
   int row_of(int position) const { return run_.first_row + position - run_.position; }
@@ -135,29 +152,44 @@ private:
     kernels_.rms_norm(x, x, sums_, n, norm_epsilon / float(n));
   }
 
-  void keep(int position) const {
-    const auto copy = [&](const float* from, int column, int first, int count) {
-      std::copy_n(from + first, count, kept(position) + column + first);
-    };
-    const float* const in = in_.row(row_of(position));
-    copy(in, 0, query_column(), rule_.key_dim);
-    copy(in, 0, key_column(), rule_.key_dim);
-    copy(in, 0, value_column(), values());
+  /// Copies the own channels and rates of a row.
+  void copy_row(float* to, const float* channels, const float* rates) const {
+    for (const auto& [first, count] : {std::pair(query_column(), rule_.key_dim),
+                                       {key_column(), rule_.key_dim},
+                                       {value_column(), values()}})
+      std::copy_n(channels + first, count, to + first);
     for (const int first : {first_head(), rule_.value_heads + first_head()})
-      copy(rates_.row(row_of(position)), rule_.channels(), first, heads_);
+      std::copy_n(rates + first, heads_, to + rule_.channels() + first);
+  }
+  void keep(const Place& place, int position) const {
+    copy_row(row_in(place, position), channels(position), rates(position));
+  }
+
+  void begin_with(const Place& other) const {
+    std::memcpy(own_.matrices, other.matrices, matrix_bytes());
+    for (int p = std::max(0, run_.held - rule_.taps); p < run_.held; ++p)
+      copy_row(row_in(own_, p), row_in(other, p), row_in(other, p) + rule_.channels());
+  }
+  void leave_snapshot() const {
+    if (run_.snapshot < 0)
+      return;
+    const Place other = place_of(std::uint32_t(run_.snapshot));
+    std::memcpy(other.matrices, own_.matrices, matrix_bytes());
+    for (int p = std::max(0, run_.snapshot_at - rule_.taps); p < run_.snapshot_at; ++p)
+      keep(other, p);
   }
 
   const Kernels& kernels_;
   const DeltaRule& rule_;
   const StateRun& run_;
+  const StateLayer& all_;
   const StateLayout& layout_;
   Tensor out_;
   Tensor in_;
   Tensor rates_;
   const int key_head_;
-  const int heads_;     ///< Value heads.
-  float* const states_; ///< Their matrices.
-  float* const kept_;
+  const int heads_; ///< Value heads.
+  const Place own_;
   float* copies_ = nullptr; ///< Of the matrices, for the rows that may be taken back.
   float* query_ = nullptr;
   float* key_ = nullptr;

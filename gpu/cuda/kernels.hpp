@@ -134,10 +134,10 @@ struct States {
   bool operator==(const States&) const = default;
 };
 /// Advances states, and computes what rows give (Operations::delta_rule). runs: [count], in device
-/// memory.
+/// memory; snapshots: whether any of them leaves one.
 cudaError_t delta_rule(const Queue& queue, Tensor out, Tensor in, Tensor rates,
-                       const DeltaRule& rule, const StateRun* runs, int count,
-                       const States& states);
+                       const DeltaRule& rule, const StateRun* runs, int count, const States& states,
+                       bool snapshots);
 /// Normalises heads and gates them (Operations::gated_rms_norm).
 cudaError_t gated_rms_norm(const Queue& queue, Tensor x, Tensor gates, const float* weight,
                            int width, float epsilon);

@@ -329,8 +329,11 @@ void CudaOperations::delta_rule(Tensor out, Tensor in, Tensor rates, const Delta
   staged_ = {};
   const kernels::States there{states.of(0), states.layout,
                               states.pool->shape().state_bytes / sizeof(float)};
+  const bool snapshots =
+      std::ranges::any_of(runs, [](const StateRun& run) { return run.snapshot >= 0; });
   PACELINE_CUDA_CHECK(kernels::delta_rule(queue("delta_rule"), out, in, rates, rule,
-                                          arguments_.put(runs), int(runs.size()), there));
+                                          arguments_.put(runs), int(runs.size()), there,
+                                          snapshots));
 }
 
 void CudaOperations::gated_rms_norm(Tensor x, Tensor gates, const float* weight, int width,

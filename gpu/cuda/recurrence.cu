@@ -64,6 +64,16 @@ __device__ void load_vector(float* to, const RunRows& rows, const DeltaRule& rul
   __syncthreads();
 }
 
+/// Returns the rows that a state keeps, and those that a run finds before its own: if it begins
+/// with a copy, the other state's.
+__device__ float* rows_in(const States& states, const DeltaRule& rule, std::uint32_t state) {
+  return states.of(state) + std::size_t(rule.value_heads) * std::size_t(states.layout.head_floats);
+}
+__device__ const float* rows_before(const States& states, const DeltaRule& rule,
+                                    const StateRun& run) {
+  return rows_in(states, rule, run.begin >= 0 ? std::uint32_t(run.begin) : run.state);
+}
+
 __global__ void advance_states(Tensor out, Tensor in, Tensor rates, DeltaRule rule,
                                const StateRun* runs, States states) {
   ptx::await_previous();
@@ -77,20 +87,24 @@ __global__ void advance_states(Tensor out, Tensor in, Tensor rates, DeltaRule ru
   float* const query = scratch + block_warps_max;
   float* const key = query + rule.key_dim;
   float* const matrix = key + rule.key_dim;
-  float* const state =
-      states.of(run.state) + std::size_t(head) * std::size_t(states.layout.head_floats);
-  const float* const kept =
-      states.of(run.state) + std::size_t(rule.value_heads) * std::size_t(states.layout.head_floats);
-  const RunRows rows{in, rates, run, kept, states.layout, rule.channels()};
-  const auto save = [&] {
-    for (int i = 0; has_column && run.certain > run.held && i < rule.key_dim; ++i)
-      state[i * rule.value_dim + column] = matrix[i * rule.value_dim + column];
+  const auto matrix_in = [&](std::uint32_t state) {
+    return states.of(state) + std::size_t(head) * std::size_t(states.layout.head_floats);
   };
+  const RunRows rows{
+      in, rates, run, rows_before(states, rule, run), states.layout, rule.channels()};
+  const auto leave_in = [&](std::uint32_t state) {
+    for (int i = 0; has_column && i < rule.key_dim; ++i)
+      matrix_in(state)[i * rule.value_dim + column] = matrix[i * rule.value_dim + column];
+  };
+  const bool changes = run.certain > run.held || run.begin >= 0;
+  const float* const before = matrix_in(run.begin >= 0 ? std::uint32_t(run.begin) : run.state);
   for (int i = 0; has_column && i < rule.key_dim; ++i)
-    matrix[i * rule.value_dim + column] = run.held > 0 ? state[i * rule.value_dim + column] : 0;
+    matrix[i * rule.value_dim + column] = run.held > 0 ? before[i * rule.value_dim + column] : 0;
   for (int p = run.held < run.position ? run.held : run.position; p < run.end(); ++p) {
-    if (p == run.certain)
-      save();
+    if (p == run.snapshot_at && run.snapshot >= 0)
+      leave_in(std::uint32_t(run.snapshot));
+    if (p == run.certain && changes)
+      leave_in(run.state);
     if (p >= run.held) {
       load_vector(key, rows, rule, p, rule.keys() + key_head * rule.key_dim, scale, scratch);
       const float* const here = rows.rates_of(p);
@@ -118,27 +132,35 @@ __global__ void advance_states(Tensor out, Tensor in, Tensor rates, DeltaRule ru
         out.row(rows.row_of(p))[head * rule.value_dim + column] = sum;
     }
   }
-  if (run.certain == run.end())
-    save();
+  if (run.snapshot_at == run.end() && run.snapshot >= 0)
+    leave_in(std::uint32_t(run.snapshot));
+  if (run.certain == run.end() && changes)
+    leave_in(run.state);
 }
 
-/// Keeps the rows that the next pass reads, once all heads have read what they replace.
+/// Keeps rows of the runs, once all heads have read what they replace: those that the next pass
+/// reads, or those of snapshots.
 __global__ void keep_rows(Tensor in, Tensor rates, DeltaRule rule, const StateRun* runs,
-                          States states) {
+                          States states, bool snapshots) {
   ptx::await_previous();
   const StateRun run = runs[blockIdx.z];
-  // The next pass convolves from the last row that the state holds on: it may be read again.
-  const int first = std::max(run.position, run.certain - rule.taps);
-  const int position = first + int(blockIdx.y);
-  const int i = int(blockIdx.x * blockDim.x + threadIdx.x);
-  if (position >= run.end() || i >= states.layout.row_floats)
+  if (snapshots && run.snapshot < 0)
     return;
-  const int row = run.first_row + position - run.position;
+  // The next pass convolves from the last row that the state holds on: it may be read again.
+  const int wanted = (snapshots ? run.snapshot_at : run.certain) - rule.taps;
+  const int least = snapshots || run.begin >= 0 ? 0 : run.position;
+  const int position = std::max(wanted, least) + int(blockIdx.y);
+  const int end = snapshots ? run.snapshot_at : run.end();
+  const int i = int(blockIdx.x * blockDim.x + threadIdx.x);
+  if (position >= end || i >= states.layout.row_floats)
+    return;
+  const RunRows rows{
+      in, rates, run, rows_before(states, rule, run), states.layout, rule.channels()};
   float* const kept =
-      states.of(run.state) +
-      std::size_t(rule.value_heads) * std::size_t(states.layout.head_floats) +
+      rows_in(states, rule, snapshots ? std::uint32_t(run.snapshot) : run.state) +
       std::size_t(position % states.layout.kept) * std::size_t(states.layout.row_floats);
-  kept[i] = i < rule.channels() ? in.row(row)[i] : rates.row(row)[i - rule.channels()];
+  kept[i] = i < rule.channels() ? rows.channels_of(position)[i]
+                                : rows.rates_of(position)[i - rule.channels()];
 }
 
 /// Normalises and gates heads, one block per head and row.
@@ -159,8 +181,8 @@ __global__ void norm_and_gate(Tensor x, Tensor gates, const float* weight, int w
 } // namespace
 
 cudaError_t delta_rule(const Queue& queue, Tensor out, Tensor in, Tensor rates,
-                       const DeltaRule& rule, const StateRun* runs, int count,
-                       const States& states) {
+                       const DeltaRule& rule, const StateRun* runs, int count, const States& states,
+                       bool snapshots) {
   const int wanted = std::max(rule.key_dim, rule.value_dim);
   const int threads = divide_up(wanted, warp_lanes) * warp_lanes;
   const std::size_t shared =
@@ -172,8 +194,14 @@ cudaError_t delta_rule(const Queue& queue, Tensor out, Tensor in, Tensor rates,
                  advance_states, out, in, rates, rule, runs, states))
     return refused;
   const auto blocks = unsigned(divide_up(states.layout.row_floats, keep_threads));
-  return launch(queue, dim3(blocks, unsigned(states.layout.kept), unsigned(count)), keep_threads, 0,
-                keep_rows, in, rates, rule, runs, states);
+  const auto keep = [&](bool of_snapshots) {
+    const auto most = unsigned(of_snapshots ? rule.taps : states.layout.kept);
+    return launch(queue, dim3(blocks, most, unsigned(count)), keep_threads, 0, keep_rows, in, rates,
+                  rule, runs, states, of_snapshots);
+  };
+  if (const cudaError_t refused = snapshots ? keep(true) : cudaSuccess)
+    return refused;
+  return keep(false);
 }
 
 cudaError_t gated_rms_norm(const Queue& queue, Tensor x, Tensor gates, const float* weight,

@@ -341,12 +341,20 @@ private:
     }
   }
 
+  static ScriptedState& state_in(const gpu::KvPool& pool, std::uint32_t state) {
+    return *reinterpret_cast<ScriptedState*>(pool.state(state));
+  }
+
   /// Advances a sequence's state by the rows that are certain; returns the hash of each row.
   std::vector<std::uint64_t> advance(const gpu::KvPool& pool, const SequenceRows& rows) const {
-    auto& state = *reinterpret_cast<ScriptedState*>(pool.state(rows.state));
+    ScriptedState& state = state_in(pool, rows.state);
     const int end = rows.start + rows.rows();
     int& held = pool.held(rows.state);
     held = rows.start == 0 ? 0 : held;
+    if (held == 0 && rows.start > 0) {
+      state = state_in(pool, std::uint32_t(rows.begin));
+      held = rows.start;
+    }
     const int certain = std::max(held, end - rows.tentative);
     ScriptedState own = state;
     std::vector<std::uint64_t> hashes;
@@ -357,6 +365,10 @@ private:
                       : rows.tokens[std::size_t(position - rows.start)]);
       if (position + 1 == certain)
         state.last = own.last;
+      if (position + 1 == rows.snapshot_at && rows.snapshot >= 0 && rows.snapshot_at <= certain) {
+        state_in(pool, std::uint32_t(rows.snapshot)).last = own.last;
+        pool.held(std::uint32_t(rows.snapshot)) = rows.snapshot_at;
+      }
       if (!kept)
         hashes.push_back(hash_context(options_, std::span(own.last).last(std::size_t(
                                                     std::min(position + 1, options_.memory)))));

@@ -94,13 +94,41 @@ TEST_CASE("a recurrent sequence that loses its pages begins with an empty state"
   EngineOptions options = options_of(target);
   options.drafters = {"suffix"};
   options.max_model_len = 2048;
-  options.kv_memory_bytes = 850'000; // Three states, and pages for less than three such answers.
+  options.kv_memory_bytes = 1'080'000; // Five states, and pages for less than three such answers.
   Engine engine = open_engine(options);
   Answers answers;
   for (const Answer& answer : ask_all(engine, requests))
     answers.push_back(answer.tokens);
   CHECK(answers == expected);
   CHECK(engine.metrics().preemptions > 0);
+}
+
+TEST_CASE("texts that begin alike share a recurrent model's pages up to where a state was kept") {
+  const TinyModel target(recurrent_models[0]);
+  EngineOptions options = options_of(target);
+  options.page_tokens = 4;
+  options.drafters = {"suffix"};
+  Engine engine = open_engine(options);
+  Request first = requests_to(4).back();
+  first.max_tokens = 9;
+  const Answer answer = ask(engine, first);
+  CHECK(answer.end().usage.cached_tokens == 0);
+  Request second = first; // The conversation goes on.
+  second.prompt_tokens.insert(second.prompt_tokens.end(), answer.tokens.begin(),
+                              answer.tokens.end());
+  second.prompt_tokens.push_back(3);
+  const Answer next = ask(engine, second);
+  const int kept = int(first.prompt_tokens.size() - 1) / 4 * 4;
+  CHECK(next.end().usage.cached_tokens == kept);
+  CHECK(next.tokens == alone(target, {second}).front());
+  CHECK(ask(engine, second).end().usage.cached_tokens ==
+        int(second.prompt_tokens.size() - 1) / 4 * 4);
+  CHECK(ask(engine, first).tokens == answer.tokens);
+  Request other = second; // It differs in the last page that is shared.
+  other.prompt_tokens[std::size_t(kept) - 2] = 5;
+  const Answer differs = ask(engine, other);
+  CHECK(differs.end().usage.cached_tokens == 0);
+  CHECK(differs.tokens == alone(target, {other}).front());
 }
 
 TEST_CASE("a recurrent target that dies is recomputed") {

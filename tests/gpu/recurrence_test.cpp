@@ -187,6 +187,35 @@ TEST_CASE("however rows come, and whatever was taken back before, they give the 
   }
 }
 
+TEST_CASE("a state that begins as another's snapshot goes on with the same bits") {
+  for (const std::string& name : backends()) {
+    CAPTURE(name);
+    Random random(9);
+    Layer layer(random);
+    const Rig rig(name, 2);
+    const States states(rig, layer.rule);
+    const Matrix whole = states.give({0, 0, 20, 0, 0, 20}, layer.in, layer.rates);
+    for (int at = 1; at <= 10; ++at)
+      for (const int behind :
+           {0, 1, 2, 6}) { // Rows that the pass has beyond, half of them certain.
+        CAPTURE(at);
+        CAPTURE(behind);
+        const int certain = at + behind / 2;
+        states.give({0, 0, at + behind, 0, 0, certain, -1, 1, at}, layer.in, layer.rates);
+        for (const int window : {0, 5}) { // The copy goes on; then again, behind its window.
+          const int rows = 2 + window;
+          const Matrix out =
+              states.give({2, 0, rows, at, at, at + 2, 1, -1, 0}, layer.in, layer.rates);
+          CHECK(out == whole.slice(at, rows));
+          CHECK(states.give({2, 0, 3, at + 2, at + 2, at + 5}, layer.in, layer.rates) ==
+                whole.slice(at + 2, 3));
+        }
+        CHECK(states.give({0, 0, 3, certain, certain, certain + 3}, layer.in, layer.rates) ==
+              whole.slice(certain, 3));
+      }
+  }
+}
+
 TEST_CASE("sequences of one pass do not see one another") {
   for (const std::string& name : backends()) {
     CAPTURE(name);
