@@ -111,7 +111,7 @@ private:
       return fail(ErrorCode::unsupported,
                   fmt::format("{} has recurrent layers, and drafts with such are not known yet",
                               text::shown_path(location_)),
-                  "leave the draft out (its own text drafts then), or give a transformer");
+                  "leave the draft out, so that look-ups draft, or give a transformer");
     if (!config_.delta || !divided)
       return {};
     return fail(ErrorCode::unsupported,
