@@ -75,7 +75,7 @@ struct StateRun {
   int position = 0; ///< Position of the first row.
   int held = 0;     ///< Positions that the state holds before the pass.
   int certain = 0;  ///< Positions that it holds behind it, held or more.
-  /// The state that this one is a copy of before the pass; -1: none, it is as the last pass left it.
+  /// The state that this one is a copy of before the pass; -1: it is as the last pass left it.
   std::int32_t begin = -1;
   /// The state that is a copy of this one as it holds `snapshot_at` positions; -1: none.
   std::int32_t snapshot = -1;
