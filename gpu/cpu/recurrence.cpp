@@ -76,7 +76,7 @@ private:
   int key_column() const { return rule_.keys() + query_column(); }
   int value_column() const { return 2 * rule_.keys() + first_head() * rule_.value_dim; }
 
-  /// Where a state has the matrices of these heads, and its rows.
+  /// A place has a state's matrices of these heads, and all of its rows.
   struct Place {
     float* matrices;
     float* rows;

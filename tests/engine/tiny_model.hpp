@@ -11,7 +11,7 @@
 
 namespace paceline::testing {
 
-/// Of the reference checkpoints.
+/// The reference checkpoints have so many ids.
 inline constexpr int vocabulary = 160;
 
 /// One token per printable character, and names for the rest, the first of which are merges where
