@@ -1,5 +1,6 @@
 #include "models/transformer.hpp"
 
+#include "models/state_run.hpp"
 #include "models/transformer_shard.hpp"
 
 #include <algorithm>
@@ -135,11 +136,8 @@ public:
     if (operations.rank() != 0)
       return;
     const gpu::KvPool* const pool = space.shards.front().states.pool;
-    for (const gpu::StateRun& run : space.runs) { // One that failed leaves states of no use.
-      pool->held(run.state) = run.certain;
-      if (run.snapshot >= 0)
-        pool->held(std::uint32_t(run.snapshot)) = run.snapshot_at;
-    }
+    for (const gpu::StateRun& run : space.runs) // A pass that failed leaves states of no use.
+      note_held(*pool, run);
   }
 
 private:
@@ -207,7 +205,7 @@ private:
            (sequence.start % gpu::fast_chunk == 0 && sequence.rows() % gpu::fast_chunk == 0 &&
             sequence.logit_rows() == 0));
     if (config_.delta)
-      space.runs.push_back(run_of(sequence, pool, space.rows.rows()));
+      space.runs.push_back(state_run(sequence, pool, space.rows.rows()));
     for (int i = first; i < sequence.rows(); ++i) {
       const int position = sequence.start + i;
       const bool wanted = i >= sequence.logits_from;
@@ -221,28 +219,6 @@ private:
         space.features.left.push_back(pool.feature_row(sequence.pages, position));
       add_row(space.rows, index, position - shift);
     }
-  }
-
-  static gpu::StateRun run_of(const SequenceRows& sequence, const gpu::KvPool& pool,
-                              int first_row) {
-    gpu::StateRun run;
-    run.state = sequence.state;
-    run.first_row = first_row;
-    run.rows = sequence.rows();
-    run.position = sequence.start;
-    run.held = sequence.start == 0 ? 0 : pool.held(sequence.state);
-    if (run.held == 0 && sequence.start > 0) {
-      assert(sequence.begin >= 0);
-      run.begin = sequence.begin;
-      run.held = sequence.start;
-    }
-    run.certain = std::max(run.held, run.end() - sequence.tentative);
-    assert(sequence.start + 1 >= run.held);
-    if (sequence.snapshot_at > run.held && sequence.snapshot_at <= run.certain) {
-      run.snapshot = sequence.snapshot;
-      run.snapshot_at = sequence.snapshot_at;
-    }
-    return run;
   }
 
   ModelConfig config_;

@@ -2,6 +2,7 @@
 
 #include "models/limits.hpp"
 #include "models/stage_elsewhere.hpp"
+#include "models/state_run.hpp"
 #include "sampling/limits.hpp"
 #include "text/limits.hpp"
 
@@ -347,36 +348,29 @@ private:
 
   /// Advances a sequence's state by the rows that are certain; returns the hash of each row.
   std::vector<std::uint64_t> advance(const gpu::KvPool& pool, const SequenceRows& rows) const {
+    const gpu::StateRun run = state_run(rows, pool, 0);
     ScriptedState& state = state_in(pool, rows.state);
-    const int end = rows.start + rows.rows();
-    int& held = pool.held(rows.state);
-    held = rows.start == 0 ? 0 : held;
-    if (held == 0 && rows.start > 0) {
-      state = state_in(pool, std::uint32_t(rows.begin));
-      held = rows.start;
-    }
-    const int certain = std::max(held, end - rows.tentative);
+    if (run.begin >= 0)
+      state = state_in(pool, std::uint32_t(run.begin));
     ScriptedState own = state;
     std::vector<std::uint64_t> hashes;
-    for (int position = std::min(held, rows.start); position < end; ++position) {
-      const bool kept = position < rows.start;
-      if (position >= held)
+    for (int position = std::min(run.held, run.position); position < run.end(); ++position) {
+      const bool kept = position < run.position;
+      if (position >= run.held)
         own.push(kept ? state.kept[std::size_t(position % ScriptedState::kept_max)]
-                      : rows.tokens[std::size_t(position - rows.start)]);
-      if (position + 1 == certain)
+                      : rows.tokens[std::size_t(position - run.position)]);
+      if (position + 1 == run.certain)
         state.last = own.last;
-      if (position + 1 == rows.snapshot_at && rows.snapshot >= 0 && rows.snapshot_at <= certain) {
-        state_in(pool, std::uint32_t(rows.snapshot)).last = own.last;
-        pool.held(std::uint32_t(rows.snapshot)) = rows.snapshot_at;
-      }
+      if (position + 1 == run.snapshot_at && run.snapshot >= 0)
+        state_in(pool, std::uint32_t(run.snapshot)).last = own.last;
       if (!kept)
         hashes.push_back(hash_context(options_, std::span(own.last).last(std::size_t(
                                                     std::min(position + 1, options_.memory)))));
     }
-    for (int position = std::max(certain, rows.start); position < end; ++position)
+    for (int position = std::max(run.certain, run.position); position < run.end(); ++position)
       state.kept[std::size_t(position % ScriptedState::kept_max)] =
-          rows.tokens[std::size_t(position - rows.start)];
-    held = certain;
+          rows.tokens[std::size_t(position - run.position)];
+    note_held(pool, run);
     return hashes;
   }
 
