@@ -4,7 +4,7 @@
 #include "actors/other_machines.hpp"
 #include "execution/draft_step.hpp"
 #include "execution/drafter_step.hpp"
-#include "models/eagle3.hpp"
+#include "models/head.hpp"
 #include "models/load.hpp"
 #include "models/sources.hpp"
 #include "speculation/limits.hpp"
@@ -94,18 +94,21 @@ public:
 
 class ModelDraft final : public DraftSource {
 public:
-  /// map: null if the vocabulary is the target's. says: columns of a head on the target, by the
-  /// target's ids.
+  /// map: null if the vocabulary is the target's.
   ModelDraft(const EngineOptions& options, std::string name, LoadedModel draft,
-             std::shared_ptr<const text::VocabularyMap> map, std::vector<TokenId> says = {})
-      : options_(options), name_(std::move(name)), draft_(std::move(draft)), map_(std::move(map)),
+             std::shared_ptr<const text::VocabularyMap> map)
+      : options_(options), name_(std::move(name)), draft_(std::move(draft)), map_(std::move(map)) {}
+  /// A head on the target. says: same as models::Head::says.
+  ModelDraft(const EngineOptions& options, std::string name, LoadedModel head,
+             std::vector<TokenId> says)
+      : options_(options), name_(std::move(name)), draft_(std::move(head)), is_head_(true),
         says_(std::move(says)) {}
 
   /// Sets the prior of the draft's cost: the time of a step is that of reading weights.
   void adjust(speculation::PolicyOptions& policy, const LoadedModel& target) const override {
     policy.prior_cost_ratio =
         std::clamp(draft_.step_bytes() / std::max(target.step_bytes(), 1.0), 0.005, 1.0);
-    if (map_ || is_head())
+    if (map_ || is_head_)
       policy.lookahead = chain_at_most(policy.lookahead);
   }
   std::size_t page_bytes(int page_tokens) const override {
@@ -135,19 +138,18 @@ public:
                                                .map = map_,
                                                .says = says_,
                                                .target_pool =
-                                                   is_head() ? parts.target.pool : nullptr,
+                                                   is_head_ ? parts.target.pool : nullptr,
                                                .lookup = lookup,
                                                .lookup_device = lookup_device};
     parts.draft_pools.push_back(*pool);
     parts.scheduler.draft_pool = scheduling::target_pool + parts.draft_pools.size();
-    parts.scheduler.draft_reads_features = is_head();
+    parts.scheduler.draft_reads_features = is_head_;
     parts.draft = draft_parts<execution::DraftStep>(drafting, parts);
     parts.facade.draft_context = draft_.model->info().max_model_len;
     return {};
   }
 
 private:
-  bool is_head() const { return !says_.empty(); }
   /// Returns the slots of a page that holds so many of the target's tokens: the draft's own
   /// vocabulary may need more tokens for them.
   int slots(int page_tokens) const {
@@ -158,6 +160,7 @@ private:
   std::string name_;
   LoadedModel draft_;
   std::shared_ptr<const text::VocabularyMap> map_;
+  bool is_head_ = false;
   std::vector<TokenId> says_;
 };
 
@@ -317,13 +320,13 @@ Result<void> check_head_devices(const EngineOptions& o, const gpu::Device& targe
                                 const gpu::Device& head) {
   if (!o.reserve_device.empty())
     return fail(ErrorCode::invalid_argument,
-                "EngineOptions::reserve_device with an EAGLE-3 head, which could not follow the "
-                "target there",
+                "EngineOptions::reserve_device with a head on the target, which could not follow "
+                "it there",
                 "leave it out, or give another draft");
   if (!uses_memory_of(head, target))
     return fail(ErrorCode::invalid_argument,
-                fmt::format("EngineOptions::draft_device is {}, where an EAGLE-3 head cannot read "
-                            "what the target leaves on {}",
+                fmt::format("EngineOptions::draft_device is {}, where a head cannot read what the "
+                            "target leaves on {}",
                             head.name(), target.name()),
                 "leave EngineOptions::draft_device out");
   return {};
@@ -334,7 +337,7 @@ Result<std::unique_ptr<ModelDraft>> head_draft(const ModelLoader& loader, Loaded
   const EngineOptions& o = loader.options();
   if (target.is_divided())
     return fail(ErrorCode::unsupported,
-                fmt::format("an EAGLE-3 head reads a target on one device, and this one is in {}",
+                fmt::format("a head reads a target on one device, and this one is in {}",
                             target.in_stages() ? "stages" : "shards"),
                 "give another draft, or one device");
   LoadedModel draft;
@@ -344,14 +347,13 @@ Result<std::unique_ptr<ModelDraft>> head_draft(const ModelLoader& loader, Loaded
         return check_head_devices(o, *target.device, *draft.device);
       })
       .and_then([&] {
-        return models::load_eagle3(models::eagle3_source(name), target.model, draft.device,
-                                   loader.load_options("draft"));
+        return models::load_head(name, *target.source, target.model, draft.device,
+                                 loader.load_options("draft"));
       })
-      .map([&](models::Eagle3Head&& head) {
+      .map([&](models::Head&& head) {
         target.model = std::move(head.target);
         draft.model = std::move(head.model);
-        return std::make_unique<ModelDraft>(o, name, std::move(draft), nullptr,
-                                            std::move(head.says));
+        return std::make_unique<ModelDraft>(o, name, std::move(draft), std::move(head.says));
       });
 }
 
@@ -359,7 +361,7 @@ Result<std::unique_ptr<ModelDraft>> any_model_draft(const ModelLoader& loader, L
                                                     const std::string& name) {
   if (models::is_self_draft(name))
     return self_draft(loader, target, name);
-  if (models::is_eagle3_draft(name))
+  if (models::is_head_draft(name))
     return head_draft(loader, target, name);
   return model_draft(loader, target, name);
 }

@@ -55,10 +55,11 @@ public:
   ContextBuilder(const EngineOptions& options, const std::shared_ptr<base::Timekeeper>& time,
                  const std::shared_ptr<base::Trace>& trace, const OtherMachines* machines,
                  caf::actor_system* system)
-      : options_(options), loader_(options, time, trace, machines), system_(system) {}
+      : options_(options), loader_(options_, time, trace, machines), system_(system) {}
 
   Result<EngineContext> build() {
     return check_options(options_)
+        .map([this] { options_.drafters = drafter_names(options_); })
         .and_then([this] { return check_machines(); })
         .and_then([this] { return load_target(); })
         .and_then([this] { return open_stages_elsewhere(); })
@@ -93,7 +94,7 @@ private:
   Result<TargetStage> stage_elsewhere(const StageThere& there) const;
   ModelInfo target_info(const LoadedModel& target) const;
 
-  const EngineOptions& options_;
+  EngineOptions options_; ///< With the names of drafts resolved.
   ModelLoader loader_;
   caf::actor_system* system_;
   LoadedModel target_;

@@ -6,6 +6,7 @@
 #include "gpu/device.hpp"
 #include "gpu/mx.hpp"
 #include "gpu/operations.hpp"
+#include "models/mtp.hpp"
 #include "models/synthetic/scripted.hpp"
 
 #include <algorithm>
@@ -178,6 +179,15 @@ Result<void> check_stages(const EngineOptions& o) {
   return devices.size() > 1 ? check_apart(devices) : Result<void>();
 }
 
+/// Returns what "auto" means. A head needs the target on one device, which it reads there.
+std::string default_draft(const EngineOptions& o) {
+  if (o.target == "demo")
+    return "demo";
+  const bool elsewhere =
+      o.devices.size() > 1 || is_node_device(o.draft_device) || !o.reserve_device.empty();
+  return !elsewhere && models::brings_mtp(o.target) ? models::mtp_draft : "suffix";
+}
+
 /// Checks that there is one draft, or a model and a look-up that knows how likely it is to be
 /// right, which an n-gram does not.
 Result<void> check_drafters(const EngineOptions& o) {
@@ -209,7 +219,7 @@ std::vector<std::string> drafter_names(const EngineOptions& o) {
   std::vector<std::string> names = o.drafters;
   for (std::string& name : names)
     if (name == "auto")
-      name = o.target == "demo" ? "demo" : "suffix";
+      name = default_draft(o);
   std::erase_if(names, [](const std::string& name) { return name.empty() || name == "none"; });
   std::ranges::stable_partition(names, [](const std::string& name) { return name == "suffix"; });
   return names;

@@ -69,12 +69,21 @@ struct MixtureConfig {
   std::vector<bool> layers; ///< [layers]: whether a layer has a mixture; the others are dense.
 };
 
-/// The further configuration of an EAGLE-3 head (eagle3.hpp): its first block reads, beside its own
-/// token's embedding, hidden states of another model at the position before.
+/// How a head joins a token's embedding with the hidden states of another model.
+enum class Joint {
+  beside, ///< Attention of its first block reads both (EAGLE-3: Li et al. 2025, section 3).
+  before, ///< A product makes one row of both, which a common block reads (multi-token prediction:
+          ///< DeepSeek-AI 2024, section 2.2).
+};
+
+/// The further configuration of a head on another model (head.hpp), which reads, with its own
+/// token's embedding, hidden states of that model at the position before.
 struct FusionConfig {
+  Joint joint = Joint::beside;
   int features = 0;   ///< Numbers that the other model leaves for a position.
   int vocabulary = 0; ///< Rows of the output head; the embedding has all of the other model's ids.
   bool norm_before_residual = false; ///< The block adds its output to the normalised input.
+  bool goes_on_normed = false;       ///< The head goes on from its rows behind the final norm.
 };
 
 /// The configuration of a transformer; every field was range-checked.
@@ -107,15 +116,24 @@ struct ModelConfig {
   std::optional<DeltaConfig> delta; ///< None: no layer has that mixer.
   StoredQuantization quantization;
   std::optional<MixtureConfig> mixture; ///< None: all layers are dense.
-  /// Blocks that are stored behind the last layer, and draft tokens (multi-token prediction). They
-  /// are not read.
+  /// Blocks that draft tokens (multi-token prediction) and are stored beside the layers. Only a
+  /// head (mtp.hpp) reads them.
   int draft_blocks = 0;
   bool text_only = false;             ///< The model also sees or hears, which is not read.
   std::optional<FusionConfig> fusion; ///< None: it is not a head.
-  std::vector<int> taps; ///< Layers whose inputs stay in the pages, for a head to read.
+  /// Layers whose inputs stay in the pages, for a head to read; the number of layers stands for
+  /// the rows behind the final norm.
+  std::vector<int> taps;
 
   /// Returns the rows of the output head.
   int logits() const { return fusion ? fusion->vocabulary : vocabulary; }
+  /// Returns whether a block of a head reads a token beside what the other model has left.
+  bool reads_beside(int layer) const {
+    return fusion && fusion->joint == Joint::beside && layer == 0;
+  }
+  /// Returns whether a head reads the rows behind the last layer, so that all of them go through
+  /// it.
+  bool taps_end() const { return !taps.empty() && taps.back() == layers; }
   /// Returns how many numbers stay in the pages for each position.
   int features() const { return fusion ? hidden : int(taps.size()) * hidden; }
   /// Returns the widest window of the layers' attention; 0: some layer sees all positions.

@@ -5,9 +5,6 @@
 #include "models/checkpoint/lacking.hpp"
 #include "models/families.hpp"
 #include "models/limits.hpp"
-#include "models/load.hpp"
-#include "models/sources.hpp"
-#include "models/transformer.hpp"
 #include "text/json.hpp"
 #include "text/limits.hpp"
 
@@ -27,7 +24,6 @@ using text::shown_path;
 
 namespace {
 
-constexpr std::string_view prefix = "eagle3:";
 constexpr int tapped_layers = 3;
 
 /// Options of newer heads that change results, and are not known here.
@@ -50,6 +46,15 @@ tl::unexpected<Error> unknown_layout(const std::string& where, const std::string
   return fail(ErrorCode::unsupported, fmt::format("{}: {}", where, what),
               "give an EAGLE-3 head in its authors' layout or in that of speculators");
 }
+
+/// The contents of a head's config.json.
+struct Eagle3Config {
+  const char* layout = "";
+  ModelConfig model;
+  int target_hidden = 0; ///< Hidden size of the target that it was made for.
+  /// Layers of the target whose inputs it reads; empty: the method's own choice.
+  std::vector<int> taps;
+};
 
 /// Returns the config.json that the head's block would have as a model of its own.
 Result<json::object> block_config(const std::string& where, const json::object& object,
@@ -113,9 +118,14 @@ Result<ModelConfig> read_block(const std::string& where, json::object block) {
   return read_config(where, block);
 }
 
-NamePrefixes prefixes_of(const TensorFiles& files) {
+OuterNames names_in(const TensorFiles& files) {
   const bool original = files.has("midlayer.self_attn.q_proj.weight");
-  return original ? NamePrefixes{"", "midlayer.", false} : NamePrefixes{"", "layers.", true};
+  OuterNames names = OuterNames::below("");
+  if (original)
+    names = {"midlayer.", false, names.embedding, names.final_norm};
+  names.fusion = "fc";
+  names.fusion_norm = original ? "midlayer.hidden_norm" : "layers.0.hidden_norm";
+  return names;
 }
 
 /// Returns whether the mask is true for exactly these ids.
@@ -162,12 +172,6 @@ Result<void> check_mask(TensorFiles& files, const std::vector<TokenId>& ids, int
   return {};
 }
 
-tl::unexpected<Error> no_hidden_states(const Model& target) {
-  return fail(ErrorCode::invalid_argument,
-              shown_path(target.info().name) + " has no hidden states that a head could read",
-              "give a draft that is no head, or another target");
-}
-
 /// Opens the tensors. Many heads are pickled, and transformers, which has no class for them, cannot
 /// convert them, so the error says how to.
 Result<TensorFiles> open_files(const std::string& folder) {
@@ -180,17 +184,7 @@ Result<TensorFiles> open_files(const std::string& folder) {
   });
 }
 
-} // namespace
-
-bool is_eagle3_draft(std::string_view name) {
-  return name.starts_with(prefix);
-}
-
-std::string eagle3_source(std::string_view name) {
-  return std::string(name.substr(prefix.size()));
-}
-
-Result<Eagle3Config> read_eagle3_config(const std::string& folder) {
+Result<Eagle3Config> read_head_config(const std::string& folder) {
   const std::string path = folder + "/config.json";
   const std::string where = shown_path(path);
   const auto object =
@@ -222,11 +216,12 @@ Result<Eagle3Config> read_eagle3_config(const std::string& folder) {
   return config;
 }
 
-Result<std::vector<int>> taps_in(const TargetShape& target, const Eagle3Config& config) {
+Result<std::vector<int>> taps_in(const ModelConfig& target, const std::string& name,
+                                 const Eagle3Config& config) {
   const auto other = [&](const std::string& what, int has) {
     return fail(ErrorCode::invalid_argument,
                 fmt::format("the head was made for a target with {}, and {} has {}", what,
-                            shown_path(target.name), has),
+                            shown_path(name), has),
                 "give the target that the head was made for");
   };
   if (target.hidden != config.target_hidden)
@@ -242,54 +237,31 @@ Result<std::vector<int>> taps_in(const TargetShape& target, const Eagle3Config& 
   return taps;
 }
 
-Result<Eagle3Tensors> read_eagle3_tensors(const std::string& folder, const Eagle3Config& config) {
-  const ModelConfig& model = config.model;
+} // namespace
+
+Result<HeadSource> open_eagle3(const std::string& folder, const ModelConfig& target,
+                               const std::string& target_name) {
+  auto config = read_head_config(folder);
+  if (!config)
+    return tl::unexpected(config.error());
+  HeadSource head{folder, config->layout, config->model, {}, nullptr, {}};
+  auto taps = taps_in(target, target_name, *config);
+  if (!taps)
+    return tl::unexpected(taps.error());
+  head.taps = std::move(*taps);
   auto files = open_files(folder);
   if (!files)
     return tl::unexpected(files.error());
-  auto ids = read_ids(*files, model.logits(), model.vocabulary);
+  auto ids = read_ids(*files, head.model.logits(), head.model.vocabulary);
   if (!ids)
     return tl::unexpected(ids.error());
-  if (auto ok = check_mask(*files, *ids, model.vocabulary); !ok)
+  if (auto ok = check_mask(*files, *ids, head.model.vocabulary); !ok)
     return tl::unexpected(ok.error());
-  const NamePrefixes prefixes = prefixes_of(*files);
-  return Eagle3Tensors{std::make_unique<FolderTensors>(std::move(*files), BlockTensors(),
-                                                       model.quantization, prefixes),
-                       std::move(*ids)};
-}
-
-Result<Eagle3Head> load_eagle3(const std::string& source,
-                               const std::shared_ptr<const Model>& target,
-                               std::shared_ptr<gpu::Device> device, LoadOptions options) {
-  const auto folder = resolve_model_path(source, "eagle3");
-  if (!folder)
-    return tl::unexpected(folder.error());
-  const TransformerWeights* weights = weights_of(*target);
-  if (!weights)
-    return no_hidden_states(*target);
-  const auto config = read_eagle3_config(*folder);
-  if (!config)
-    return tl::unexpected(config.error());
-  Eagle3Head head;
-  options.target = target;
-  head.says.assign(std::size_t(target->vocabulary()), -1);
-  return taps_in({target->info().name, weights->embedding->inputs(), target->vocabulary(),
-                  int(weights->blocks.size())},
-                 *config)
-      .and_then([&](std::vector<int>&& taps) {
-        head.target = with_taps(*target, std::move(taps));
-        return read_eagle3_tensors(*folder, *config);
-      })
-      .and_then([&](Eagle3Tensors&& read) {
-        for (std::size_t i = 0; i < read.target_ids.size(); ++i)
-          head.says[std::size_t(read.target_ids[i])] = TokenId(i);
-        return load_transformer(*folder, config->model, std::move(read.tensors),
-                                {std::move(device)}, options);
-      })
-      .map([&](Stages&& stages) {
-        head.model = std::move(stages.front());
-        return std::move(head);
-      });
+  head.target_ids = std::move(*ids);
+  OuterNames names = names_in(*files);
+  head.tensors = std::make_unique<FolderTensors>(std::move(*files), BlockTensors(),
+                                                 head.model.quantization, std::move(names));
+  return head;
 }
 
 } // namespace paceline::models

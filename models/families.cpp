@@ -236,6 +236,7 @@ void read_qwen3_5(text::JsonFields& fields, ModelConfig& c) {
                  "the checkpoint contradicts itself");
   c.delta = delta;
   c.output_gate = true;
+  c.draft_blocks = int(fields.integer("mtp_num_hidden_layers", 0, limits::layers_max, 0));
   const auto interval = fields.integer("full_attention_interval", 1, limits::layers_max, 4);
   for_layer_types(fields, c, {"full_attention", "linear_attention"}, [&](int layer, int type) {
     const bool attends = type < 0 ? (layer + 1) % interval == 0 : type == 0;
@@ -301,6 +302,25 @@ void read_gemma3(text::JsonFields& fields, ModelConfig& c) {
     layer.rope = layer.window > 0 ? 1 : 0;
 }
 
+constexpr MtpTensors qwen_mtp{.prefix = "mtp.",
+                              .blocks = "layers.",
+                              .fusion = "fc",
+                              .token_norm = "pre_fc_norm_embedding",
+                              .fusion_norm = "pre_fc_norm_hidden",
+                              .final_norm = "norm",
+                              .embedding = "embed_tokens",
+                              .head = "lm_head",
+                              .goes_on_normed = true};
+constexpr MtpTensors glm_mtp{.prefix = "model.layers.{}.",
+                             .blocks = "",
+                             .fusion = "eh_proj",
+                             .token_norm = "enorm",
+                             .fusion_norm = "hnorm",
+                             .final_norm = "shared_head.norm",
+                             .embedding = "embed_tokens",
+                             .head = "shared_head.head",
+                             .goes_on_normed = false};
+
 constexpr BlockTensors gemma_tensors{"input_layernorm", "post_attention_layernorm",
                                      "pre_feedforward_layernorm", "post_feedforward_layernorm"};
 
@@ -337,6 +357,7 @@ const Family families[] = {
      .model_type = "qwen3_5_text",
      .models = "Qwen 3.5 and 3.6 (text)",
      .tensors = {.others = {"mtp.", "model.visual."}},
+     .mtp = &qwen_mtp,
      .qk_norm = QkNorm::per_head,
      .norms_plus_one = true,
      .rope = {.partial = true, .rotated = 0.25},
@@ -347,6 +368,7 @@ const Family families[] = {
      .models = "Qwen 3.5 and 3.6 (the text part)",
      .text_config = "text_config",
      .tensors = {.prefix = "model.language_model.", .others = {"mtp.", "model.visual."}},
+     .mtp = &qwen_mtp,
      .qk_norm = QkNorm::per_head,
      .norms_plus_one = true,
      .rope = {.partial = true, .rotated = 0.25},
@@ -356,6 +378,7 @@ const Family families[] = {
      .model_type = "qwen3_5_moe_text",
      .models = "Qwen 3.5 and 3.6 MoE (text)",
      .tensors = {.shared_expert = "mlp.shared_expert.", .others = {"mtp.", "model.visual."}},
+     .mtp = &qwen_mtp,
      .qk_norm = QkNorm::per_head,
      .norms_plus_one = true,
      .rope = {.partial = true, .rotated = 0.25},
@@ -368,6 +391,7 @@ const Family families[] = {
      .tensors = {.shared_expert = "mlp.shared_expert.",
                  .prefix = "model.language_model.",
                  .others = {"mtp.", "model.visual."}},
+     .mtp = &qwen_mtp,
      .qk_norm = QkNorm::per_head,
      .norms_plus_one = true,
      .rope = {.partial = true, .rotated = 0.25},
@@ -386,6 +410,7 @@ const Family families[] = {
     {.architecture = "Glm4MoeForCausalLM",
      .model_type = "glm4_moe",
      .models = "GLM-4.5 and 4.6",
+     .mtp = &glm_mtp,
      .norm_epsilon = 1e-5,
      .rope = {.partial = true, .rotated = 0.5},
      .read = read_glm4_moe},
@@ -477,12 +502,12 @@ const Family* find_family(text::JsonFields& fields) {
   return nullptr;
 }
 
-const BlockTensors& block_tensors(const std::string& architecture) {
+const Family& family_of(const std::string& architecture) {
   const auto at = std::find_if(std::begin(families), std::end(families), [&](const Family& family) {
     return architecture == family.architecture;
   });
   assert(at != std::end(families));
-  return at->tensors;
+  return *at;
 }
 
 std::span<const Family> known_families() {

@@ -35,6 +35,20 @@ struct BlockTensors {
   std::vector<const char*> others = {};
 };
 
+/// Names of a block that drafts, by multi-token prediction (mtp.hpp), and of what it needs beside
+/// it. An embedding or a head of its own may be missing: then it has the model's.
+struct MtpTensors {
+  const char* prefix; ///< Before all others; {} stands for the model's number of layers.
+  const char* blocks; ///< Before a block's number; empty: the prefix has it.
+  const char* fusion;
+  const char* token_norm;
+  const char* fusion_norm;
+  const char* final_norm;
+  const char* embedding;
+  const char* head;
+  bool goes_on_normed; ///< Same as FusionConfig::goes_on_normed.
+};
+
 /// What a family has that config.json does not say, or says in its own way. Most families differ
 /// only in the fields other than `read`.
 struct Family {
@@ -45,6 +59,7 @@ struct Family {
   /// The object in config.json that describes what writes, in a model that also sees or hears.
   const char* text_config = "";
   BlockTensors tensors = {};
+  const MtpTensors* mtp = nullptr; ///< Null: its models bring no block that drafts.
   QkNorm qk_norm = QkNorm::none;
   bool norms_plus_one = false;
   /// A default, like `norm_epsilon`, for what config.json may leave out.
@@ -60,8 +75,8 @@ struct Family {
 
 /// Returns null if the architecture is not known.
 const Family* find_family(text::JsonFields& fields);
-/// Returns the names for an architecture that is known.
-const BlockTensors& block_tensors(const std::string& architecture);
+/// Returns the family of an architecture that is known.
+const Family& family_of(const std::string& architecture);
 std::span<const Family> known_families();
 
 } // namespace paceline::models

@@ -40,8 +40,8 @@ struct LoadOptions {
   /// uses: this model shares everything but the linear layers of its blocks. Null: nothing is
   /// shared.
   std::shared_ptr<const Model> shared = {};
-  /// The model that a head (eagle3.hpp) is on, also in memory that the device uses; its embedding
-  /// serves a head that has none.
+  /// The model that a head (head.hpp) is on, also in memory that the device uses; its tables serve
+  /// a head that has none.
   std::shared_ptr<const Model> target = {};
 };
 

@@ -70,21 +70,32 @@ private:
   }
 
   void load_fusion(TransformerWeights& w, const FusionConfig& fusion) {
-    w.fusion = packer_.pack({{{TensorRole::fusion}, config_.hidden}}, fusion.features);
+    const bool before = fusion.joint == Joint::before;
+    w.fusion = packer_.pack({{{TensorRole::fusion}, config_.hidden}},
+                            before ? 2 * config_.hidden : fusion.features);
     w.fusion_norm = norm({TensorRole::fusion_norm}, config_.hidden);
+    if (before)
+      w.token_norm = norm({TensorRole::token_norm}, config_.hidden);
   }
 
-  /// Loads a head's tables. Its embedding may be that of the model that it is a head on.
+  /// Loads a head's tables. One that it lacks is that of the model that it is a head on.
   void load_head_tables(TransformerWeights& w) {
-    constexpr TensorKey embedding{TensorRole::embedding};
     const TransformerWeights* target = options_.target ? weights_of(*options_.target) : nullptr;
-    const bool shared =
-        !tensors_.has(embedding.role) && target && target->embedding->inputs() == config_.hidden;
-    w.embedding = shared ? target->embedding
-                         : packer_.pack({{embedding, config_.vocabulary}}, config_.hidden);
-    shared_bytes_ = shared ? w.embedding->bytes() : 0;
+    const auto table = [&](TensorRole role, std::shared_ptr<const gpu::Weight> theirs, int rows,
+                           const std::optional<gpu::Quantization>& format) {
+      const bool shared = !tensors_.has(role) && theirs && theirs->inputs() == config_.hidden &&
+                          theirs->outputs() == rows;
+      return shared ? theirs : packer_.pack({{{role}, rows}}, config_.hidden, format);
+    };
+    w.embedding = table(TensorRole::embedding, target ? target->embedding : nullptr,
+                        config_.vocabulary, std::nullopt);
+    w.head =
+        table(TensorRole::head, target ? target->head : nullptr, config_.logits(), options_.head);
     w.cached = cached_with(w.embedding);
-    w.head = packer_.pack({{{TensorRole::head}, config_.logits()}}, config_.hidden, options_.head);
+    if (!packer_.error() && target && w.embedding == target->embedding)
+      shared_bytes_ += w.embedding->bytes();
+    if (!packer_.error() && target && w.head == target->head && w.head != w.embedding)
+      shared_bytes_ += w.head->bytes();
   }
 
   /// Loads embedding and output head. Tied tables are one: whichever the file has. If it has both,
@@ -259,7 +270,7 @@ private:
     const ModelConfig& c = config_;
     const int queries = c.heads * c.head_dim;
     const int keys = c.kv_heads * c.head_dim;
-    const int inputs = c.fusion && i == 0 ? 2 * c.hidden : c.hidden;
+    const int inputs = c.reads_beside(i) ? 2 * c.hidden : c.hidden;
     const auto behind = [&](int before, Range heads) {
       return Range{before + heads.first * c.head_dim, heads.count * c.head_dim};
     };

@@ -41,7 +41,7 @@ struct SequenceRows {
   /// (gpu::ProposeTask::place), and tokens[0] is not read. All sequences of a pass have such a
   /// place, or none has.
   const TokenId* drawn = nullptr;
-  /// Features that a head on another model (eagle3.hpp) reads; behind them it goes on from its own.
+  /// Features that a head on another model (head.hpp) reads; behind them it goes on from its own.
   Features features{};
   /// The sequence's state, by number, if the model has recurrent layers (Model::kv_shape).
   std::uint32_t state = 0;

@@ -261,7 +261,7 @@ Result<void> copy_others(const fs::path& from, const fs::path& to) {
 
 /// Returns the names in a block of layers that stay as they are: those that choose experts.
 std::vector<std::string> unquantized_in(const ModelConfig& config) {
-  const BlockTensors& names = block_tensors(config.architecture);
+  const BlockTensors& names = family_of(config.architecture).tensors;
   std::vector<std::string> out;
   if (config.mixture)
     out.emplace_back(names.router);

@@ -37,6 +37,7 @@ public:
   }
 
   const TransformerShard& first_shard() const { return shards_.front(); }
+  const ModelConfig& config() const { return config_; }
   std::shared_ptr<const Model> with_taps(std::vector<int> layers) const {
     ModelConfig config = config_;
     config.taps = std::move(layers);
@@ -163,7 +164,8 @@ private:
       if (tells && i + 1 == first_shard().layers())
         workspace.nearly_done();
       all(&Pass::store, i);
-      const bool ends = first_shard().ends() && i + 1 == first_shard().layers();
+      const bool ends = first_shard().ends() && i + 1 == first_shard().layers() &&
+                        !config_.taps_end(); // Else all rows go on.
       if (ends && wanted == 0)
         return;
       if (ends && wanted < space.rows.rows())
@@ -238,6 +240,11 @@ std::shared_ptr<const Model> make_transformer(ModelConfig config,
 
 std::shared_ptr<const Model> with_taps(const Model& transformer, std::vector<int> layers) {
   return dynamic_cast<const Transformer&>(transformer).with_taps(std::move(layers));
+}
+
+const ModelConfig* config_of(const Model& model) {
+  const auto* transformer = dynamic_cast<const Transformer*>(&model);
+  return transformer ? &transformer->config() : nullptr;
 }
 
 const TransformerWeights* weights_of(const Model& model) {

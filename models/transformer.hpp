@@ -17,13 +17,16 @@ std::shared_ptr<const Model> make_transformer(ModelConfig config,
                                               std::vector<TransformerWeights> shards,
                                               ModelInfo info, std::shared_ptr<gpu::Device> device);
 
+/// Returns its configuration. Valid as long as the model; null: it is no transformer.
+const ModelConfig* config_of(const Model& model);
+
 /// Returns the weights, or the first shard's if there are several. Valid as long as the model;
 /// null: it is no transformer.
 const TransformerWeights* weights_of(const Model& model);
 
 /// Returns the same model, which leaves the inputs of these layers in its pages
-/// (KvShape::features), in this order: a head on it reads them. A row's features are right as long
-/// as its keys and values are. transformer: weights_of is not null.
+/// (KvShape::features), in this order: a head on it reads them (ModelConfig::taps). A row's
+/// features are right as long as its keys and values are. transformer: weights_of is not null.
 std::shared_ptr<const Model> with_taps(const Model& transformer, std::vector<int> layers);
 
 } // namespace paceline::models

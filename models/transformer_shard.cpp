@@ -126,7 +126,7 @@ Result<void> TransformerShard::allocate(TransformerWorkspace& workspace, const g
       {&space.last_qkv, max_logit_rows, narrows ? qkv : 0},
       {&space.last_attended, max_logit_rows,
        narrows && c.is_recurrent(c.layers - 1) ? attended : 0},
-      {&space.tapped, max_rows, c.fusion ? c.fusion->features : 0},
+      {&space.tapped, max_rows, c.reads_beside(0) ? c.fusion->features : 0},
       {&space.fused, max_rows, c.fusion ? 2 * c.hidden : 0},
       {&space.addends[0], max_rows, addend, &group},
       {&space.addends[1], max_rows, addend, &group}};
@@ -163,7 +163,7 @@ TransformerShard::Pass::Pass(const TransformerShard& shard, TransformerWorkspace
 void TransformerShard::Pass::enter(gpu::Operations& operations) {
   begins_ = !shard_.place_.is_one() && shard_.is_first();
   if (config().fusion)
-    fuse(operations);
+    join(operations);
   else if (shard_.is_first())
     embed(operations, begins_ ? addend(own_) : at_.residual);
   else
@@ -179,40 +179,53 @@ void TransformerShard::Pass::embed(gpu::Operations& operations, gpu::Tensor out)
     operations.embed(out, table, shard_.place_.number > 0 ? own_.tokens : space_.tokens, scale);
 }
 
-/// Computes what a head's first block reads (Li et al. 2025, section 3): the embedding of a token,
-/// and beside it the features of the position before, which are the residual, too. The target's
-/// three features are combined into one; the head's own, where it goes on alone, are as its last
-/// row left them.
-void TransformerShard::Pass::fuse(gpu::Operations& operations) const {
-  const TransformerWeights& weights = shard_.weights_;
+/// Sets the residual to the features of the position before each row. Several of the target are
+/// combined into one; the head's own, where it goes on alone, are as its last row left them.
+void TransformerShard::Pass::take_features(gpu::Operations& operations) const {
   const FeaturePlan& plan = space_.features;
   if (const int rows = plan.tapped.rows()) {
-    operations.gather(own_.tapped.slice(0, rows), plan.target, plan.tapped.from);
-    operations.linear(at_.normed.slice(0, rows), own_.tapped.slice(0, rows), *weights.fusion);
-    operations.scatter(at_.residual, at_.normed.slice(0, rows), plan.tapped.to);
+    const gpu::Tensor one = at_.normed.slice(0, rows);
+    if (config().reads_beside(0)) {
+      operations.gather(own_.tapped.slice(0, rows), plan.target, plan.tapped.from);
+      operations.linear(one, own_.tapped.slice(0, rows), *shard_.weights_.fusion);
+    } else {
+      operations.gather(one, plan.target, plan.tapped.from);
+    }
+    operations.scatter(at_.residual, one, plan.tapped.to);
   }
   if (const int rows = plan.drafted.rows()) {
     operations.gather(at_.normed.slice(0, rows), plan.own, plan.drafted.from);
     operations.scatter(at_.residual, at_.normed.slice(0, rows), plan.drafted.to);
   }
+}
+
+/// Joins the embedding of a token with the features of the position before, each normalised. Either
+/// the first block reads both, and the features are the residual, or a product of both is.
+void TransformerShard::Pass::join(gpu::Operations& operations) const {
+  const TransformerWeights& weights = shard_.weights_;
+  const bool beside = config().reads_beside(0);
+  take_features(operations);
   const int hidden = config().hidden;
   const float epsilon = config().norm_epsilon;
   const gpu::Tensor fused = own_.fused.slice(0, rows());
   embed(operations, at_.normed);
   operations.rms_norm(fused.columns(0, hidden), at_.normed,
-                      floats(weights.blocks.front().attention_norm), epsilon);
+                      floats(beside ? weights.blocks.front().attention_norm : weights.token_norm),
+                      epsilon);
   operations.rms_norm(fused.columns(hidden, hidden), at_.residual, floats(weights.fusion_norm),
                       epsilon);
-  if (config().fusion->norm_before_residual)
+  if (!beside)
+    operations.linear(at_.residual, fused, *weights.fusion);
+  else if (config().fusion->norm_before_residual)
     operations.rms_norm(at_.residual, at_.residual, floats(weights.fusion_norm), epsilon);
 }
 
-/// Leaves a layer's input in the pages, if a head reads it.
-void TransformerShard::Pass::tap(gpu::Operations& operations, int layer) const {
+/// Leaves `rows` in the pages, a layer's input, if a head reads it.
+void TransformerShard::Pass::tap(gpu::Operations& operations, int layer, gpu::Tensor rows) const {
   const ModelConfig& c = config();
   for (std::size_t i = 0; i < c.taps.size(); ++i)
     if (c.taps[i] == layer)
-      operations.scatter(space_.features.own.columns(int(i) * c.hidden, c.hidden), at_.residual,
+      operations.scatter(space_.features.own.columns(int(i) * c.hidden, c.hidden), rows,
                          space_.features.left);
 }
 
@@ -254,13 +267,13 @@ void TransformerShard::Pass::add_up(gpu::Operations& operations) {
 void TransformerShard::Pass::store(gpu::Operations& operations, int i) {
   const TransformerBlock& b = block(i);
   const ModelConfig& c = config();
-  tap(operations, number(i));
+  tap(operations, number(i), at_.residual);
   if (is_recurrent(i))
     return advance(operations, i);
-  const bool fused = c.fusion && i == 0;
   multiply(operations, at_.qkv.columns(0, b.qkv->outputs()),
-           fused ? own_.fused.slice(0, rows()) : input(operations, b.attention_norm), *b.qkv,
-           at_.fast);
+           c.reads_beside(number(i)) ? own_.fused.slice(0, rows())
+                                     : input(operations, b.attention_norm),
+           *b.qkv, at_.fast);
   gpu::HeadNorms norms;
   if (c.qk_norm == QkNorm::per_head)
     norms = {floats(b.query_norm), floats(b.key_norm), c.norm_epsilon};
@@ -402,6 +415,16 @@ void TransformerShard::Pass::activate_shared(gpu::Operations& operations, const 
     operations.scale_by_sigmoid(activated, scores.columns(config().mixture->experts, 1));
 }
 
+/// Returns those of `rows` whose logits are asked for.
+gpu::Tensor TransformerShard::Pass::wanted_of(gpu::Operations& operations, gpu::Tensor rows) const {
+  const int wanted = int(space_.wanted.size());
+  if (wanted == rows.rows)
+    return rows;
+  const gpu::Tensor out = own_.last.slice(0, wanted);
+  operations.gather(out, rows, space_.wanted);
+  return out;
+}
+
 void TransformerShard::Pass::leave(gpu::Operations& operations) {
   const ModelConfig& c = config();
   if (!shard_.is_last()) {
@@ -409,11 +432,15 @@ void TransformerShard::Pass::leave(gpu::Operations& operations) {
       operations.gather(space_.left.slice(0, rows()), at_.residual, space_.first_rows(rows()));
     return;
   }
-  if (c.fusion)
-    operations.scatter(space_.features.own, at_.residual, space_.features.left);
   operations.rms_norm(at_.normed, at_.residual, floats(shard_.weights_.final_norm), c.norm_epsilon);
+  if (c.fusion)
+    operations.scatter(space_.features.own, c.fusion->goes_on_normed ? at_.normed : at_.residual,
+                       space_.features.left);
+  tap(operations, c.layers, at_.normed);
   const gpu::Tensor logits = own_.logits.slice(0, int(space_.wanted.size()));
-  operations.linear(logits, at_.normed, *shard_.weights_.head);
+  if (logits.rows == 0)
+    return;
+  operations.linear(logits, wanted_of(operations, at_.normed), *shard_.weights_.head);
   if (c.logit_soft_cap > 0)
     operations.soft_cap(logits, c.logit_soft_cap);
 }

@@ -41,7 +41,7 @@ struct MixtureSpace {
 /// One shard's memory for passes.
 struct ShardSpace {
   Activations all;           ///< Every row of the batch.
-  gpu::Tensor last;          ///< [max_logit_rows, hidden]: residual of the rows that are asked for.
+  gpu::Tensor last;          ///< [max_logit_rows, hidden]: the rows that are asked for.
   gpu::Tensor last_qkv;      ///< Queries of these rows.
   gpu::Tensor last_attended; ///< What a recurrent last layer has given for these rows.
   gpu::Tensor rates;         ///< [rows, rates] of a recurrent layer.
@@ -49,7 +49,7 @@ struct ShardSpace {
   gpu::Tensor logits;
   MixtureSpace mixture;
   gpu::Tensor tapped; ///< [rows, features]: what a head reads of another model.
-  gpu::Tensor fused;  ///< [rows, 2 hidden]: input of a head's first block.
+  gpu::Tensor fused;  ///< [rows, 2 hidden]: a token, and what a head joins with it.
   /// [rows, hidden]: addends of sums over all shards. Two in turn: before a shard writes to one
   /// again, all shards have met since it was read. Empty: there is no other shard.
   std::array<gpu::Tensor, 2> addends;
@@ -169,8 +169,10 @@ public:
       return shard.addends[sums_ % 2].slice(0, rows());
     }
     void embed(gpu::Operations& operations, gpu::Tensor out) const;
-    void fuse(gpu::Operations& operations) const;
-    void tap(gpu::Operations& operations, int layer) const;
+    void take_features(gpu::Operations& operations) const;
+    void join(gpu::Operations& operations) const;
+    void tap(gpu::Operations& operations, int layer, gpu::Tensor rows) const;
+    gpu::Tensor wanted_of(gpu::Operations& operations, gpu::Tensor rows) const;
     gpu::Tensor input(gpu::Operations& operations, const Norm& norm) const;
     template <class F>
     void output(gpu::Operations& operations, const Norm& norm, const F& give);

@@ -49,8 +49,9 @@ struct RopeBuffers {
 /// The weights of all layers, or of the consecutive layers of a stage.
 struct TransformerWeights {
   // Weights that only a head on another model has (ModelConfig::fusion).
-  std::shared_ptr<const gpu::Weight> fusion; ///< [hidden, features]
+  std::shared_ptr<const gpu::Weight> fusion; ///< [hidden, features, or 2 hidden] (Joint)
   Norm fusion_norm;                          ///< [hidden]
+  Norm token_norm;                           ///< [hidden]; null: the first block has one for it.
   /// [vocabulary, hidden], or a shard's part of these rows, as with the head; null: other layers
   /// come before these.
   std::shared_ptr<const gpu::Weight> embedding;

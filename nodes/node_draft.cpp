@@ -2,7 +2,7 @@
 
 #include "actors/option_check.hpp"
 #include "models/checkpoint/identity.hpp"
-#include "models/eagle3.hpp"
+#include "models/head.hpp"
 #include "models/sources.hpp"
 #include "nodes/limits.hpp"
 #include "nodes/remote_draft.hpp"
@@ -59,7 +59,7 @@ Result<void> check_kind(const EngineOptions& o, const std::string& name) {
                 fmt::format("{} is a node's, where time is not virtual", device_field),
                 "give a sim device");
   if (o.custom_drafter || name.empty() || name == "suffix" || name == "ngram" ||
-      models::is_self_draft(name) || models::is_eagle3_draft(name))
+      models::is_self_draft(name) || models::is_head_draft(name))
     return fail(ErrorCode::invalid_argument,
                 fmt::format("{} is {}, and no draft model is given", device_field, o.draft_device),
                 "name a small model with EngineOptions::drafters; what needs no model drafts here");

@@ -1,5 +1,6 @@
 // paceline inspect: the contents of a checkpoint, whether two make a pair, and this machine's
 // devices.
+#include "actors/option_check.hpp"
 #include "apps/console/command.hpp"
 #include "apps/console/devices.hpp"
 #include "apps/console/options.hpp"
@@ -94,13 +95,12 @@ Result<int> run(const Options& options) {
     return show_devices(options.json);
   if (options.families)
     return show_families(options.json);
-  const bool chosen = !options.draft || *options.draft == "auto"; // Other commands choose alike.
-  const auto draft = !chosen ? options.draft
-                     : options.draft && options.model != "demo"
-                         ? std::optional<std::string>("suffix")
-                     : options.model == "demo" ? std::optional<std::string>("demo")
-                                               : std::nullopt;
-  return show_checkpoints(options, draft == "none" ? std::nullopt : draft);
+  EngineOptions engine = options.engine;
+  engine.target = options.model;
+  engine.drafters = {options.draft.value_or("auto")};
+  const std::string draft = actors::draft_name(engine); // Other commands choose alike.
+  const bool none = draft.empty() || (!options.draft && draft == "suffix");
+  return show_checkpoints(options, none ? std::nullopt : std::optional(draft));
 }
 
 constexpr const char* footer = R"(Examples:
@@ -122,7 +122,9 @@ Command add_inspect(CLI::App& program) {
   app->add_option(
          "-d,--draft-model", options->draft,
          "Show this one too, and whether they pair; self:FORMAT: the model itself, quantized; "
-         "eagle3:DIR: an EAGLE-3 head on it; suffix, ngram, none or auto: as for generate")
+         "mtp: the block that it brings to draft; eagle3:DIR: an EAGLE-3 head on it; suffix, "
+         "ngram, "
+         "none or auto: as for generate")
       ->type_name("MODEL");
   add_weight_format(*app, "--weights", options->weights,
                     "Show the memory with blocks quantized to mxfp8, mxfp6, mxfp4 ...");

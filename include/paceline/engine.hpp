@@ -88,11 +88,13 @@ struct EngineOptions {
   /// A file whose chat template replaces the target's own. Empty: the target's is used.
   std::string chat_template{};
   /// What drafts: a model; "self:mxfp4" (or another microscaling format): the target itself with
-  /// its blocks in that format; "eagle3:DIR": an EAGLE-3 head on the target; "suffix" or "ngram",
+  /// its blocks in that format; "mtp": the block that the target's checkpoint brings to draft for
+  /// it (multi-token prediction); "eagle3:DIR": an EAGLE-3 head on the target; "suffix" or "ngram",
   /// which look up how the text went on before and need no model (docs/drafts.md); "none" or an
   /// empty list: nothing, and every request runs plain. "auto": the demo pair's draft for the demo
-  /// target, else "suffix". "suffix" and a model: both; the look-up drafts where its matches
-  /// promise more than the model does, and alone where the model does not pay.
+  /// target, "mtp" where the checkpoint brings it, else "suffix". "suffix" and a model: both; the
+  /// look-up drafts where its matches promise more than the model does, and alone where the model
+  /// does not pay.
   std::vector<std::string> drafters = {"auto"};
   std::shared_ptr<Drafter> custom_drafter{}; ///< Drafts in place of `drafters` when set.
   /// Memory for "suffix", which holds the texts under way and recent outputs.

@@ -6,9 +6,22 @@
 #include "models/families.hpp"
 #include "text/json.hpp"
 
+#include <fmt/format.h>
+#include <functional>
+#include <set>
+#include <utility>
+
 namespace paceline::models {
 
 using text::shown_path;
+
+namespace {
+
+int experts_in(const ModelConfig& config) {
+  return config.mixture ? config.mixture->experts : 0;
+}
+
+} // namespace
 
 Result<ModelConfig> FolderSource::config() const {
   const std::string path = file("config.json");
@@ -21,11 +34,42 @@ Result<ModelConfig> FolderSource::config() const {
 Result<std::unique_ptr<TensorSource>> FolderSource::tensors(const ModelConfig& config) const {
   return TensorFiles::open(location())
       .map([&](TensorFiles&& files) -> std::unique_ptr<TensorSource> {
-        const int experts = config.mixture ? config.mixture->experts : 0;
-        const BlockTensors& names = block_tensors(config.architecture);
-        const NamePrefixes prefixes{names.prefix, names.prefix + std::string("layers.")};
+        const BlockTensors& names = family_of(config.architecture).tensors;
         return std::make_unique<FolderTensors>(std::move(files), names, config.quantization,
-                                               prefixes, experts);
+                                               OuterNames::below(names.prefix), experts_in(config));
+      });
+}
+
+/// A table of the block's own that is the model's once more counts as not stored.
+Result<std::unique_ptr<TensorSource>> FolderSource::mtp_tensors(const ModelConfig& config) const {
+  const Family& family = family_of(config.architecture);
+  if (!family.mtp)
+    return nullptr;
+  return TensorFiles::open(location())
+      .map([&](TensorFiles&& files) -> std::unique_ptr<TensorSource> {
+        const MtpTensors& names = *family.mtp;
+        const std::string prefix = fmt::format(fmt::runtime(names.prefix), config.layers);
+        const auto named = [&](const char* name) { return prefix + name; };
+        const OuterNames whole = OuterNames::below(family.tensors.prefix);
+        const std::string head = config.tied_embedding ? whole.embedding : whole.head;
+        std::set<std::string, std::less<>> copies;
+        for (const auto& [own, model] :
+             {std::pair(named(names.embedding), whole.embedding), {named(names.head), head}})
+          if (files.same(own + ".weight", model + ".weight"))
+            copies.insert(own + ".weight");
+        files.keep_only([&](std::string_view name) {
+          return name.starts_with(prefix) && !copies.contains(name);
+        });
+        if (files.tensors().empty())
+          return nullptr;
+        BlockTensors block = family.tensors;
+        block.others.clear();
+        return std::make_unique<FolderTensors>(
+            std::move(files), block, config.quantization,
+            OuterNames{named(names.blocks), *names.blocks != '\0', named(names.embedding),
+                       named(names.final_norm), named(names.head), named(names.fusion),
+                       named(names.fusion_norm), named(names.token_norm)},
+            experts_in(config));
       });
 }
 

@@ -17,6 +17,7 @@ public:
   Result<ModelConfig> config() const override;
   /// Opens model.safetensors, or the shards that model.safetensors.index.json names.
   Result<std::unique_ptr<TensorSource>> tensors(const ModelConfig& config) const override;
+  Result<std::unique_ptr<TensorSource>> mtp_tensors(const ModelConfig& config) const override;
   /// Reads tokenizer.json.
   Result<std::shared_ptr<const text::Tokenizer>> tokenizer() const override;
   /// Reads chat_template.jinja, chat_template.json, or the template in tokenizer_config.json.

@@ -36,8 +36,8 @@ bool is_convolution(std::string_view name) {
 /// Ignores tensors that change nothing: stored copies of the rotary frequencies, which are computed
 /// from config.json, and scales of what is not quantized here.
 FolderTensors::FolderTensors(TensorFiles files, const BlockTensors& names,
-                             StoredQuantization quantization, NamePrefixes prefixes, int experts)
-    : files_(std::move(files)), names_(names), prefixes_(std::move(prefixes)),
+                             StoredQuantization quantization, OuterNames outer, int experts)
+    : files_(std::move(files)), names_(names), outer_(std::move(outer)),
       stacks_(files_, names.order, experts), quantized_(files_, std::move(quantization)) {
   for (const TensorFiles::Stored& tensor : files_.tensors())
     if (tensor.entry->name.ends_with(".self_attn.rotary_emb.inv_freq") ||
@@ -112,7 +112,7 @@ void FolderTensors::read_ahead_block(int block) const {
 
 /// Returns the prefix of the names of a block's tensors.
 std::string FolderTensors::prefix_of(int block) const {
-  return prefixes_.numbered ? fmt::format("{}{}.", prefixes_.blocks, block) : prefixes_.blocks;
+  return outer_.numbered ? fmt::format("{}{}.", outer_.blocks, block) : outer_.blocks;
 }
 
 std::string FolderTensors::name(TensorKey key) const {
@@ -124,10 +124,12 @@ std::string FolderTensors::name(TensorKey key) const {
 
 std::string FolderTensors::name_of(TensorKey key) const {
   switch (key.role) {
-  case TensorRole::embedding: return prefixes_.model + "embed_tokens";
-  case TensorRole::head: return "lm_head";
-  case TensorRole::final_norm: return prefixes_.model + "norm";
-  case TensorRole::fusion: return prefixes_.model + "fc";
+  case TensorRole::embedding: return outer_.embedding;
+  case TensorRole::head: return outer_.head;
+  case TensorRole::final_norm: return outer_.final_norm;
+  case TensorRole::fusion: return outer_.fusion;
+  case TensorRole::fusion_norm: return outer_.fusion_norm;
+  case TensorRole::token_norm: return outer_.token_norm;
   default:
     return prefix_of(key.block) +
            (key.expert == -1 ? name_in_block(key.role) : name_of_expert(key));
@@ -173,8 +175,9 @@ const char* FolderTensors::name_in_block(TensorRole role) const {
   case TensorRole::gate_up: return "mlp.gate_up_proj";
   case TensorRole::down: return "mlp.down_proj";
   case TensorRole::ffn_post_norm: return names_.ffn_post_norm;
-  case TensorRole::fusion_norm: return "hidden_norm";
   case TensorRole::fusion:
+  case TensorRole::fusion_norm:
+  case TensorRole::token_norm:
   case TensorRole::embedding:
   case TensorRole::head:
   case TensorRole::final_norm: break;

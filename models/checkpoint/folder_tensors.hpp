@@ -20,19 +20,28 @@ bool is_block_weight(std::string_view name);
 /// Returns whether a tensor of this name is a convolution's, of rank 3.
 bool is_convolution(std::string_view name);
 
-/// Prefixes of tensor names; by default "model.layers.0." and "model.norm".
-struct NamePrefixes {
-  std::string model = "model.";
-  /// Prefix of the blocks' names; the block's number follows.
-  std::string blocks = "model.layers.";
-  bool numbered = true; ///< The blocks have numbers.
+/// Names of the tensors that are in no block, and the prefix of those that are.
+struct OuterNames {
+  std::string blocks;   ///< Prefix of the blocks' names.
+  bool numbered = true; ///< The block's number follows the prefix.
+  std::string embedding;
+  std::string final_norm;
+  std::string head = "lm_head";
+  std::string fusion = "";
+  std::string fusion_norm = "";
+  std::string token_norm = "";
+
+  /// Returns those of a model whose names have a prefix, such as "model.".
+  static OuterNames below(const std::string& prefix) {
+    return {prefix + "layers.", true, prefix + "embed_tokens", prefix + "norm"};
+  }
 };
 
 class FolderTensors final : public TensorSource {
 public:
   /// experts: of a mixture; 0: there is none.
   FolderTensors(TensorFiles files, const BlockTensors& names, StoredQuantization quantization,
-                NamePrefixes prefixes = {}, int experts = 0);
+                OuterNames outer, int experts = 0);
 
   bool has(TensorRole role) const override;
   gpu::DType dtype() const override { return files_.dtype(); }
@@ -66,7 +75,7 @@ private:
 
   TensorFiles files_;
   BlockTensors names_;
-  NamePrefixes prefixes_;
+  OuterNames outer_;
   ExpertStacks stacks_; ///< Reads the tensors of `files_`, as does:
   QuantizedWeights quantized_;
 };

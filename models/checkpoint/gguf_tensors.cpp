@@ -53,7 +53,8 @@ const char* name_in_file(TensorRole role) {
   case TensorRole::delta_out:
   case TensorRole::ffn_norm: // GgufArchitecture::ffn_norm
   case TensorRole::fusion:
-  case TensorRole::fusion_norm: break;
+  case TensorRole::fusion_norm:
+  case TensorRole::token_norm: break;
   }
   return "";
 }
@@ -141,7 +142,7 @@ std::vector<float> values_of(const GgufTensor& tensor) {
 } // namespace
 
 GgufTensors::GgufTensors(std::shared_ptr<const GgufFiles> files, const ModelConfig& config)
-    : files_(std::move(files)), family_(block_tensors(config.architecture)),
+    : files_(std::move(files)), family_(family_of(config.architecture).tensors),
       experts_(config.mixture ? config.mixture->experts : 0) {
   const auto architecture = gguf_architecture(*files_);
   if (architecture)

@@ -26,6 +26,11 @@ public:
   virtual Result<ModelConfig> config() const = 0;
   /// config: this source's own.
   virtual Result<std::unique_ptr<TensorSource>> tensors(const ModelConfig& config) const = 0;
+  /// Returns the tensors of the block that the checkpoint brings to draft for it (mtp.hpp), the
+  /// model's own left out; null: it brings none.
+  virtual Result<std::unique_ptr<TensorSource>> mtp_tensors(const ModelConfig& /*config*/) const {
+    return nullptr;
+  }
   virtual Result<std::shared_ptr<const text::Tokenizer>> tokenizer() const = 0;
   /// Returns the model's template, or the plain format, which puts `opening` before the text, if
   /// the model has none.

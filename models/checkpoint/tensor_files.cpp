@@ -248,6 +248,10 @@ void TensorFiles::ignore_all(std::string_view prefix) {
     at->second.taken = true;
 }
 
+void TensorFiles::keep_only(const std::function<bool(std::string_view)>& wanted) {
+  std::erase_if(tensors_, [&](const auto& named) { return !wanted(named.first); });
+}
+
 std::vector<TensorFiles::Stored> TensorFiles::tensors() const {
   std::vector<Stored> out;
   for (const auto& [name, tensor] : tensors_)

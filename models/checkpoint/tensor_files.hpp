@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -49,6 +50,8 @@ public:
   void ignore(std::string_view name);
   /// Ignores all tensors whose names have this prefix.
   void ignore_all(std::string_view prefix);
+  /// Forgets the tensors whose names `wanted` does not take, as if no file had them.
+  void keep_only(const std::function<bool(std::string_view)>& wanted);
   /// Takes a tensor of any type; a shape other than `shape` is refused. parameters: how many it
   /// counts as.
   Result<const TensorEntry*> take(std::string_view name, const std::vector<std::int64_t>& shape,

@@ -43,8 +43,9 @@ enum class TensorRole {
   gate_up,             ///< Fused gate and up.
   down,                ///< [hidden, ffn], of a dense block or of an expert.
   ffn_post_norm,       ///< [hidden], for the output of the feed-forward, before the residual.
-  fusion,              ///< [hidden, FusionConfig::features], of a head on another model.
-  fusion_norm,         ///< [hidden], for the output of `fusion`.
+  fusion,              ///< [hidden, what is joined], of a head on another model (FusionConfig).
+  fusion_norm,         ///< [hidden], for the hidden states that a head joins.
+  token_norm, ///< [hidden], for the embedding that a head joins, if no block has a norm for it.
 };
 
 /// The place of an expert's number in a key, for the one that takes all rows.

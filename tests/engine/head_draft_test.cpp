@@ -1,9 +1,16 @@
-// An EAGLE-3 head as the draft: promises 1, 2 and 4 on the demo target and its head.
+// Heads on the target as drafts: promises 1, 2 and 4 on the demo target with its EAGLE-3 head, and
+// on a recurrent target with the block that its checkpoint brings (multi-token prediction).
+#include "base/bf16.hpp"
 #include "tests/engine/draft_checks.hpp"
+#include "tests/engine/tiny_model.hpp"
+#include "tests/models/weights_file.hpp"
 
 #include <doctest/doctest.h>
 
+#include <cstring>
 #include <string>
+#include <utility>
+#include <vector>
 
 using namespace paceline;
 using namespace paceline::testing;
@@ -17,16 +24,6 @@ EngineOptions with_head() {
   return options;
 }
 
-/// On simulated devices, whose time a test holds in its hand.
-EngineOptions simulated_head() {
-  EngineOptions options = with_head();
-  options.devices = {"sim:10ms+0.1ms/row"};
-  options.draft_device = "sim:1ms+0.1ms/row";
-  options.virtual_time = true;
-  options.kv_memory_bytes = std::size_t(48) << 20;
-  return options;
-}
-
 const char* const prompt = "import os\nimport sys\n\nclass Stack:\n    def __init__(self):\n"
                            "        self.items = []\n\n    def push(self, item):\n";
 
@@ -35,8 +32,95 @@ std::vector<Request> head_requests() {
   return {repeatable(prompt, 24), repeatable("class Queue:\n    def ", 24, 7)};
 }
 
+/// A tiny Qwen 3.5 whose layers add little to a token's embedding, and whose block for drafts reads
+/// that embedding and some of the target's row: it is often right, and not always.
+class ModelWithBlock {
+public:
+  ModelWithBlock() : model_(softened()) {
+    models::test::WeightsFile weights(model_.path());
+    char* const fusion = weights.at("mtp.fc.weight");
+    for (int out = 0; out < hidden; ++out)
+      for (int in = 0; in < 2 * hidden; ++in) {
+        char* const at = fusion + 2 * (2 * hidden * out + in);
+        base::bf16 number{};
+        std::memcpy(&number.bits, at, 2);
+        number = base::to_bf16(in < hidden ? float(in == out) : 0.7f * base::to_float(number));
+        std::memcpy(at, &number.bits, 2);
+      }
+    model_.folder().write("model.safetensors", weights.bytes());
+  }
+  std::string path() const { return model_.path(); }
+
+private:
+  static constexpr int hidden = 48;
+
+  static boost::json::object softened() {
+    boost::json::object entry = models::test::case_with_mtp("Qwen 3.5");
+    entry["shards"] = 1;
+    for (boost::json::value& tensor : entry["tensors"].as_array()) {
+      const std::string name(tensor.as_array()[0].as_string());
+      boost::json::value& scale = tensor.as_array()[2];
+      if (name.find("o_proj") != name.npos || name.find("out_proj") != name.npos ||
+          name.find("down_proj") != name.npos)
+        scale = 0.25 * scale.to_number<double>();
+      if (name == "model.norm.weight" ||
+          (name.starts_with("mtp.") && name.find("norm.") != name.npos))
+        scale = 0;
+    }
+    return entry;
+  }
+
+  TinyModel model_;
+};
+
+const ModelWithBlock& model_with_block() {
+  static const ModelWithBlock model;
+  return model;
+}
+
+/// The same request, of tokens that the tiny model knows.
+Request tiny(Request request, int first) {
+  request.prompt.clear();
+  for (int i = 0; i < 19; ++i)
+    request.prompt_tokens.push_back(TokenId((first + 37 * i + i * i) % vocabulary));
+  request.ignore_eos = true;
+  return request;
+}
+
+/// A target with a head, and what to ask of it.
+struct HeadCase {
+  std::string name;
+  EngineOptions options;
+  std::vector<Request> requests;
+
+  /// On simulated devices, whose time a test holds in its hand.
+  EngineOptions simulated() const {
+    EngineOptions o = options;
+    o.devices = {"sim:10ms+0.1ms/row"};
+    o.draft_device = "sim:1ms+0.1ms/row";
+    o.virtual_time = true;
+    o.kv_memory_bytes = std::size_t(48) << 20;
+    return o;
+  }
+  Answers plain() const { return plain_answers_of(options, requests); }
+};
+
+std::vector<HeadCase> head_cases() {
+  EngineOptions eagle3 = with_head();
+  EngineOptions block = with_head();
+  block.target = model_with_block().path();
+  block.drafters = {"mtp"};
+  const auto tiny_requests = [] {
+    std::vector<Request> requests = head_requests();
+    for (int i = 0; Request & request : requests)
+      request = tiny(request, 5 + 11 * i++);
+    return requests;
+  };
+  return {{"EAGLE-3", eagle3, head_requests()}, {"MTP", block, tiny_requests()}};
+}
+
 /// How many drafted tokens were accepted in each round, of an answer in `sync`: the target says
-/// each round's last token. The first round has no draft.
+/// each round's last token. The first round has no draft, and the last number is of no round.
 std::vector<int> accepted_by_round(const Answer& answer, std::vector<std::size_t>* ends = nullptr) {
   std::vector<int> rounds(1, 0);
   for (std::size_t i = 0; i < answer.sources.size(); ++i) {
@@ -54,65 +138,94 @@ std::vector<int> accepted_by_round(const Answer& answer, std::vector<std::size_t
 } // namespace
 
 TEST_CASE("a head on the target changes no token, whatever the mode and the device") {
-  const auto expected = plain_answers_of({}, head_requests());
-  for (const SpeculationMode mode :
-       {SpeculationMode::sync, SpeculationMode::overlap, SpeculationMode::automatic}) {
-    EngineOptions options = with_head();
-    options.speculation = mode;
-    CHECK(answers_of(options, head_requests()) == expected);
+  for (const HeadCase& of : head_cases()) {
+    CAPTURE(of.name);
+    const Answers expected = of.plain();
+    for (const SpeculationMode mode :
+         {SpeculationMode::sync, SpeculationMode::overlap, SpeculationMode::automatic}) {
+      EngineOptions options = of.options;
+      options.speculation = mode;
+      CHECK(answers_of(options, of.requests) == expected);
+    }
+    EngineOptions options = of.options;
+    options.draft_device = "cpu:0";
+    options.weights = WeightFormat::mxfp8;
+    CHECK(answers_of(options, of.requests) == plain_answers_of(options, of.requests));
+    options = of.simulated(); // whose figures no other work on this machine changes
+    options.speculation = SpeculationMode::overlap;
+    SpeculationStats stats;
+    CHECK(answers_of(options, of.requests, &stats) == expected);
+    MESSAGE(of.name, ": acceptance ", stats.acceptance_rate());
+    CHECK(stats.acceptance_rate() > 0.2);
+    CHECK(stats.acceptance_rate() < 0.95);
   }
-  EngineOptions options = with_head();
-  options.draft_device = "cpu:0";
-  options.weights = WeightFormat::mxfp8;
-  CHECK(answers_of(options, head_requests()) == plain_answers_of(options, head_requests()));
-  options = simulated_head(); // whose figures no other work on this machine changes
-  options.speculation = SpeculationMode::overlap;
-  SpeculationStats stats;
-  CHECK(answers_of(options, head_requests(), &stats) == expected);
-  MESSAGE("acceptance ", stats.acceptance_rate());
-  CHECK(stats.acceptance_rate() > 0.2);
 }
 
 TEST_CASE("after a rejection a head drafts as if it had never read the rejected tokens") {
-  EngineOptions options = simulated_head();
-  options.speculation = SpeculationMode::sync;
-  options.window = 4;
-  Engine engine = open_engine(options);
-  Request request = repeatable(prompt, 40);
-  request.ignore_eos = true;
-  const Answer whole = ask(engine, request);
-  std::vector<std::size_t> ends;
-  const std::vector<int> rounds = accepted_by_round(whole, &ends);
-  int rejected = 0;
-  for (std::size_t round = 1; round + 2 < rounds.size(); ++round) {
-    Request later = request; // begins with the round's tokens as its prompt, short of the last
-    later.prompt_tokens = engine.tokenize(prompt);
-    later.prompt.clear();
-    later.prompt_tokens.insert(later.prompt_tokens.end(), whole.tokens.begin(),
-                               whole.tokens.begin() + std::ptrdiff_t(ends[round]) - 1);
-    const std::vector<int> again = accepted_by_round(ask(engine, later));
-    CHECK(again.at(1) == rounds[round + 1]);
-    rejected += rounds[round] < 4;
+  for (const HeadCase& of : head_cases()) {
+    CAPTURE(of.name);
+    EngineOptions options = of.simulated();
+    options.speculation = SpeculationMode::sync;
+    options.window = 4;
+    Engine engine = open_engine(options);
+    Request request = of.requests.front();
+    request.max_tokens = 40;
+    request.ignore_eos = true;
+    if (request.prompt_tokens.empty())
+      request.prompt_tokens = engine.tokenize(std::exchange(request.prompt, {}));
+    const Answer whole = ask(engine, request);
+    std::vector<std::size_t> ends;
+    const std::vector<int> rounds = accepted_by_round(whole, &ends);
+    int rejected = 0;
+    // The last round may have a shorter window.
+    for (std::size_t round = 1; round + 3 < rounds.size(); ++round) {
+      Request later = request; // begins with the round's tokens as its prompt, short of the last
+      later.prompt_tokens.insert(later.prompt_tokens.end(), whole.tokens.begin(),
+                                 whole.tokens.begin() + std::ptrdiff_t(ends[round]) - 1);
+      const std::vector<int> again = accepted_by_round(ask(engine, later));
+      CHECK(again.at(1) == rounds[round + 1]);
+      rejected += rounds[round] < 4;
+    }
+    CHECK(rejected > 2);
   }
-  CHECK(rejected > 2);
 }
 
 TEST_CASE("what the prefix cache holds of a prompt serves a head, too") {
-  EngineOptions options = simulated_head();
-  options.speculation = SpeculationMode::sync;
-  options.window = 3;
-  Engine engine = open_engine(options);
-  Request request = repeatable(prompt, 24);
-  const Answer first = ask(engine, request);
-  const Answer second = ask(engine, request);
-  CHECK(first.end().usage.cached_tokens == 0);
-  CHECK(second.end().usage.cached_tokens > 0);
-  CHECK(second.tokens == first.tokens);
-  CHECK(accepted_by_round(second) == accepted_by_round(first));
+  for (const HeadCase& of : head_cases()) {
+    CAPTURE(of.name);
+    EngineOptions options = of.simulated();
+    options.speculation = SpeculationMode::sync;
+    options.window = 3;
+    Engine engine = open_engine(options);
+    const Answer first = ask(engine, of.requests.front());
+    const Answer second = ask(engine, of.requests.front());
+    CHECK(first.end().usage.cached_tokens == 0);
+    CHECK(second.end().usage.cached_tokens > 0);
+    CHECK(second.tokens == first.tokens);
+    CHECK(accepted_by_round(second) == accepted_by_round(first));
+  }
 }
 
 TEST_CASE("killed again and again, a head and its target lose no token, and a head is disabled") {
-  check_survives_kills(simulated_head(), head_requests(), true, 10);
+  for (const HeadCase& of : head_cases()) {
+    CAPTURE(of.name);
+    check_survives_kills(of.simulated(), of.requests, true, 10);
+  }
+}
+
+TEST_CASE("the block that a checkpoint brings drafts for it, unless something else is asked for") {
+  EngineOptions options;
+  options.target = model_with_block().path();
+  CHECK(open_engine(options).draft_model().value().name == "mtp");
+  CHECK(open_engine(options).draft_model().value().architecture == "MTP head");
+  options.devices = {"cpu:0", "cpu:1"}; // In stages, where there is no row for it to read.
+  const TinyModel plain("GLM-4.5");
+  options.target = plain.path();
+  CHECK_FALSE(open_engine(options).draft_model());
+  options.drafters = {"mtp"};
+  check_refused(options, {"a head reads a target on one device"});
+  options.devices = {"cpu"};
+  check_refused(options, {"multi-token prediction"});
 }
 
 TEST_CASE("an engine says what its head is") {
@@ -126,7 +239,7 @@ TEST_CASE("an engine says what its head is") {
 TEST_CASE("a head that cannot serve the target is refused, and what to do is said") {
   EngineOptions standby = with_head();
   standby.reserve_device = "cpu:0";
-  check_refused(standby, {"EngineOptions::reserve_device", "EAGLE-3"});
+  check_refused(standby, {"EngineOptions::reserve_device", "a head on the target"});
   EngineOptions other = with_head();
   other.target = ScriptedPair().target();
   check_refused(other, {"hidden states", "another target"});

@@ -43,8 +43,10 @@ inline std::string tokenizer_json(int first = 0, const std::vector<std::string>&
 class TinyModel {
 public:
   explicit TinyModel(const char* name, const boost::json::object& change = {},
+                     const std::string& tokenizer = tokenizer_json())
+      : TinyModel(models::test::reference_case(name), change, tokenizer) {}
+  explicit TinyModel(boost::json::object entry, const boost::json::object& change = {},
                      const std::string& tokenizer = tokenizer_json()) {
-    boost::json::object entry = models::test::reference_case(name);
     for (const auto& [key, value] : change)
       entry["config"].as_object()[key] = value;
     for (boost::json::value& tensor :
@@ -57,6 +59,7 @@ public:
     folder_.write("tokenizer.json", tokenizer);
   }
   std::string path() const { return folder_.path(); }
+  const models::test::TemporaryFolder& folder() const { return folder_; }
 
 private:
   models::test::TemporaryFolder folder_;

@@ -1,7 +1,9 @@
 // EAGLE-3 heads in both layouts against the reference (tools/reference/eagle3.py), and what is said
 // of those that fit no target or are none.
 #include "models/eagle3.hpp"
+#include "models/head.hpp"
 #include "models/transformer.hpp"
+#include "tests/models/head_pair.hpp"
 #include "tests/models/reference_checkpoint.hpp"
 #include "tests/models/weights_file.hpp"
 
@@ -37,50 +39,23 @@ std::shared_ptr<const Model> load_target() {
   return *loaded;
 }
 
-Result<Eagle3Head> load_head(const test::TemporaryFolder& folder) {
+Result<Head> load_head_in(const test::TemporaryFolder& folder) {
   static const auto target = load_target();
-  return load_eagle3(folder.path(), target, test::device(), {});
+  return open_eagle3(folder.path(), *config_of(*target), "target").and_then([](HeadSource&& head) {
+    return load_head(std::move(head), target, test::device(), {});
+  });
 }
 
-Eagle3Head load_case(std::string_view name) {
+Head load_case(std::string_view name) {
   const test::TemporaryFolder folder;
   test::write_checkpoint(folder, head_case(name), gpu::DType::f32);
-  auto head = load_head(folder);
+  auto head = load_head_in(folder);
   REQUIRE_MESSAGE(head, head.error().text());
   return std::move(*head);
 }
 
-/// A target and its head, each with a sequence in its pages.
-struct Pair {
-  explicit Pair(Eagle3Head loaded, int page_tokens = 16)
-      : head(std::move(loaded)), target(head.target, page_tokens), drafter(head.model, page_tokens),
-        target_pages(target.take_pages(128)), pages(drafter.take_pages(128)) {}
-
-  void read(std::span<const TokenId> tokens, int start = 0) {
-    const SequenceRows rows{target_pages, start, tokens, int(tokens.size())};
-    target.run({&rows, 1});
-  }
-  /// The head's rows of `tokens`, with `features` leading positions of the target's. All logits
-  /// from index `from` on.
-  std::vector<std::vector<float>> draft(std::span<const TokenId> tokens, int start, int features,
-                                        int from) {
-    const SequenceRows rows{.pages = pages,
-                            .start = start,
-                            .tokens = tokens,
-                            .logits_from = from,
-                            .features = {&target.pool(), target_pages, features}};
-    return drafter.run({&rows, 1});
-  }
-
-  Eagle3Head head;
-  test::Runner target;
-  test::Runner drafter;
-  std::vector<std::uint32_t> target_pages;
-  std::vector<std::uint32_t> pages;
-};
-
 void check_refused(const test::TemporaryFolder& folder, const std::vector<std::string>& words) {
-  const auto head = load_head(folder);
+  const auto head = load_head_in(folder);
   REQUIRE_FALSE(head);
   for (const std::string& word : words)
     CHECK_MESSAGE(head.error().text().find(word) != std::string::npos, head.error().text());
@@ -117,7 +92,7 @@ TEST_CASE("heads of both layouts draft what the reference drafts, first on the t
   for (const char* name : {"original", "speculators"}) {
     CAPTURE(std::string(name));
     const json::object& expected = head_case(name);
-    Pair pair(load_case(name));
+    test::HeadPair pair(load_case(name));
     pair.read(prompt);
     const int length = int(prompt.size());
     const auto logits = pair.draft(prompt, 0, length, 1);
@@ -142,11 +117,11 @@ TEST_CASE("heads of both layouts draft what the reference drafts, first on the t
 
 TEST_CASE("a head's rows have the same bits in one pass, in chunks and page by page") {
   const auto prompt = test::ids_of(reference().at("prompt"));
-  Pair whole(load_case("original"));
+  test::HeadPair whole(load_case("original"));
   whole.read(prompt);
   const auto expected = whole.draft(prompt, 0, int(prompt.size()), 1);
   for (const auto& [page_tokens, chunk] : {std::pair(16, 1), {8, 7}, {32, 33}}) {
-    Pair pair(load_case("original"), page_tokens);
+    test::HeadPair pair(load_case("original"), page_tokens);
     std::vector<std::vector<float>> rows;
     for (int at = 0; at < int(prompt.size()); at += chunk) {
       const auto part = std::span(prompt).subspan(
@@ -163,7 +138,7 @@ TEST_CASE("a head's rows have the same bits in one pass, in chunks and page by p
 
 TEST_CASE("what the target leaves for a head changes none of its own rows") {
   const auto prompt = test::ids_of(reference().at("prompt"));
-  const Eagle3Head head = load_case("speculators");
+  const Head head = load_case("speculators");
   CHECK(head.target->kv_shape(16).features == 3 * 48);
   CHECK(head.model->kv_shape(16).features == 48);
   CHECK(load_target()->kv_shape(16).features == 0);
@@ -171,11 +146,11 @@ TEST_CASE("what the target leaves for a head changes none of its own rows") {
 }
 
 TEST_CASE("a head says what it is, and whose embedding it has") {
-  const Eagle3Head own = load_case("original");
+  const Head own = load_case("original");
   CHECK(own.model->info().architecture == "EAGLE-3 head");
   CHECK(own.model->info().vocabulary == 40);
   CHECK(own.model->info().shared_bytes == 0);
-  const Eagle3Head shared = load_case("speculators");
+  const Head shared = load_case("speculators");
   CHECK(shared.model->info().shared_bytes == 160u * 48 * 4);
 }
 
@@ -211,7 +186,9 @@ TEST_CASE("an option is read where it stands, at the top or in eagle_config") {
     for (const auto& [key, value] : change)
       config[key] = value;
     folder.write("config.json", json::serialize(config));
-    return read_eagle3_config(folder.path()).value().model.fusion->norm_before_residual;
+    static const auto target = load_target();
+    const auto head = open_eagle3(folder.path(), *config_of(*target), "target");
+    return head.value().model.fusion->norm_before_residual;
   };
   const json::object nested{{"norm_before_residual", true}};
   CHECK_FALSE(before_residual({}));

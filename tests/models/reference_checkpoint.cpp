@@ -115,6 +115,26 @@ const json::object& reference_case(std::string_view name) {
   throw std::logic_error("unreachable");
 }
 
+const json::array& mtp_cases() {
+  static const json::value file = data("mtp.json");
+  return file.as_array();
+}
+
+json::object case_with_mtp(std::string_view name) {
+  json::object entry = reference_case(name);
+  for (const json::value& block : mtp_cases()) {
+    if (block.at("target").as_string() != name)
+      continue;
+    for (const auto& [key, value] : block.at("config").as_object())
+      entry["config"].as_object()[key] = value;
+    for (const json::value& tensor : block.at("tensors").as_array())
+      entry["tensors"].as_array().push_back(tensor);
+    return entry;
+  }
+  FAIL("no block drafts for " << name);
+  throw std::logic_error("unreachable");
+}
+
 void write_checkpoint(const TemporaryFolder& folder, const json::object& entry, gpu::DType dtype) {
   const json::array& tensors = entry.at("tensors").as_array();
   std::vector<File> files(std::size_t(entry.at("shards").as_int64()));

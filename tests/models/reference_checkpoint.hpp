@@ -17,6 +17,11 @@ const boost::json::array& reference_cases();
 /// The case of this name.
 const boost::json::object& reference_case(std::string_view name);
 
+/// The blocks that draft, of some of these cases (tools/reference/mtp.py).
+const boost::json::array& mtp_cases();
+/// The case of this name, with the block that drafts for it.
+boost::json::object case_with_mtp(std::string_view name);
+
 /// Writes the case's checkpoint, in as many shards as it says; a head's with its tables of ids.
 void write_checkpoint(const TemporaryFolder& folder, const boost::json::object& entry,
                       gpu::DType dtype);

@@ -214,12 +214,13 @@ def tensors_of(entry, config):
             for stored, size in as_stored(name, shape, config)]
 
 
-def load(config, tensors, dtype):
+def load(config, tensors, dtype, drawn={}):
+    """drawn: the names that weights are a function of, where they are not the tensors' own."""
     to = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}[dtype]
     with tempfile.TemporaryDirectory() as folder:
         with open(folder + "/config.json", "w") as f:
             json.dump(config, f)
-        save_file({name: weights(name, *rest).to(to) for name, *rest in tensors}, folder + "/model.safetensors", {"format": "pt"})
+        save_file({name: weights(drawn.get(name, name), *rest).to(to) for name, *rest in tensors}, folder + "/model.safetensors", {"format": "pt"})
         model, info = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager",
                                                            output_loading_info=True)
     assert not info["missing_keys"] and not info["unexpected_keys"], info
@@ -280,4 +281,5 @@ def check(fresh, kept):
     print(f"{len(fresh)} checkpoints are as {FILE} says")
 
 
-main()
+if __name__ == "__main__":
+    main()

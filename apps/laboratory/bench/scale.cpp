@@ -3,7 +3,7 @@
 #include "apps/console/command.hpp"
 #include "apps/console/terminal.hpp"
 #include "apps/console/validators.hpp"
-#include "models/eagle3.hpp"
+#include "models/head.hpp"
 #include "models/sources.hpp"
 
 #include <charconv>
@@ -52,7 +52,7 @@ ScaledFolder::~ScaledFolder() {
 
 Result<std::string> ScaledFolder::enlarge(const std::string& model, const std::string& role,
                                           const models::Enlargement& wanted) {
-  if (role == "draft" && (models::is_self_draft(model) || models::is_eagle3_draft(model)))
+  if (role == "draft" && (models::is_self_draft(model) || models::is_head_draft(model)))
     return fail(ErrorCode::invalid_argument, "--draft-scale has no model to enlarge in " + model,
                 "leave it out: that goes with the target");
   auto source = models::resolve_model_path(model, role);

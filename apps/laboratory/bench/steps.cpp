@@ -4,7 +4,7 @@
 #include "apps/console/statistics.hpp"
 #include "apps/console/steady_time.hpp"
 #include "apps/laboratory/timed_step.hpp"
-#include "models/eagle3.hpp"
+#include "models/head.hpp"
 #include "models/load.hpp"
 #include "models/sources.hpp"
 #include "nodes/network.hpp"
@@ -86,17 +86,20 @@ LoadedModel load_on(const std::shared_ptr<gpu::Device>& device, const std::strin
 /// Loads a head together with the target that it belongs to.
 LoadedModel load_head(const ModelInfo& info, const EngineOptions& o,
                       const std::shared_ptr<gpu::Device>& device, const models::LoadOptions& how) {
-  return load_on(device, o.target, "target", models::load_formats(o, "target"))
-      .and_then([&](const auto& target) {
-        return models::load_eagle3(models::eagle3_source(info.name), target, device, how);
+  const auto source = models::open_checkpoint(o.target, "target");
+  if (!source)
+    return tl::unexpected(source.error());
+  return models::load_model(**source, {device}, models::load_formats(o, "target"))
+      .and_then([&](const models::Stages& target) {
+        return models::load_head(info.name, **source, target.front(), device, how);
       })
-      .map([](models::Eagle3Head&& head) { return head.model; });
+      .map([](models::Head&& head) { return head.model; });
 }
 
 LoadedModel load_alone(const ModelInfo& info, const std::string& role, bool self,
                        const EngineOptions& o, const std::shared_ptr<gpu::Device>& device,
                        const models::LoadOptions& how) {
-  if (role == "draft" && models::is_eagle3_draft(info.name))
+  if (role == "draft" && models::is_head_draft(info.name))
     return load_head(info, o, device, how);
   return self ? load_on(device, o.target, "target", how) : load_on(device, info.name, role, how);
 }

@@ -1,7 +1,7 @@
 #include "apps/terminal/inspect/checkpoint.hpp"
 
 #include "gpu/mx.hpp"
-#include "models/eagle3.hpp"
+#include "models/head.hpp"
 #include "speculation/limits.hpp"
 
 #include <set>
@@ -163,23 +163,18 @@ Result<Checkpoint> read_head_draft(Checkpoint& target, const std::string& name) 
   c.name = name;
   c.tokenizer = target.tokenizer;
   c.defaults = target.defaults;
-  models::Eagle3Config config;
-  models::Eagle3Tensors tensors;
-  const models::ModelConfig& t = target.config;
+  models::HeadSource head;
   const auto read =
-      assign(c.folder, models::resolve_model_path(models::eagle3_source(name), "eagle3"))
-          .and_then([&] { return assign(config, models::read_eagle3_config(c.folder)); })
-          .and_then([&] {
-            return assign(c.target_layers,
-                          models::taps_in({target.name, t.hidden, t.vocabulary, t.layers}, config));
-          })
-          .and_then([&] { return assign(tensors, models::read_eagle3_tensors(c.folder, config)); });
+      models::open_checkpoint(target.name, "target").and_then([&](const auto& source) {
+        return assign(head, models::open_head(name, *source, target.config));
+      });
   if (!read)
     return tl::unexpected(read.error());
-  c.config = config.model;
-  c.head_layout = config.layout;
-  target.config.taps = c.target_layers;
-  add_tensors(c, *tensors.tensors);
+  c.folder = head.location;
+  c.config = head.model;
+  c.head_layout = head.layout;
+  c.target_layers = target.config.taps = head.taps;
+  add_tensors(c, *head.tensors);
   return c;
 }
 
@@ -189,8 +184,8 @@ Result<Checkpoint> read_draft(const std::string& name, Checkpoint& target,
                               const std::optional<WeightFormat>& format) {
   if (models::is_self_draft(name))
     return read_self_draft(name, target.name);
-  return models::is_eagle3_draft(name) ? read_head_draft(target, name)
-                                       : read_checkpoint(name, "draft", format);
+  return models::is_head_draft(name) ? read_head_draft(target, name)
+                                     : read_checkpoint(name, "draft", format);
 }
 
 Pair pair_of(const Checkpoint& target, const Checkpoint& draft) {

@@ -160,6 +160,18 @@ std::string feed_forward_text(const models::ModelConfig& m) {
 }
 
 /// Returns how a part is stored, if a checkpoint has several formats.
+/// Returns the line about a head: what it reads of the target, and what it says. Empty: it is none.
+std::string head_text(const Checkpoint& c) {
+  if (c.head_layout.empty())
+    return "";
+  const std::string reads =
+      c.config.reads_beside(0)
+          ? fmt::format("what goes into layers {} of the target", fmt::join(c.target_layers, ", "))
+          : "the target's rows behind the final norm";
+  return fmt::format("  head             {} layout; reads {}, and says {} of its ids\n",
+                     c.head_layout, reads, c.config.logits());
+}
+
 std::string formats_text(const Checkpoint& c, const std::string& part) {
   const auto at = c.formats.find(part);
   return c.dtypes.size() < 2 || at == c.formats.end()
@@ -204,13 +216,7 @@ std::string checkpoint_text(const Checkpoint& c, const std::string& role) {
   if (c.format)
     parts += fmt::format("    {:<14} {:>12}\n", fmt::format("as {}", to_string(*c.format)),
                          human_bytes(c.loaded_bytes));
-  const std::string head =
-      c.head_layout.empty()
-          ? ""
-          : fmt::format(
-                "  head             {} layout; reads what goes into layers {} of the target, "
-                "and says {} of its ids\n",
-                c.head_layout, fmt::join(c.target_layers, ", "), m.logits());
+  const std::string head = head_text(c);
   const std::string about =
       c.description.empty() ? "" : fmt::format("  file             {}\n", c.description);
   if (c.shared_bytes > 0)

@@ -1,0 +1,41 @@
+// A target and a head on it, each with a sequence in its pages.
+#pragma once
+
+#include "models/head.hpp"
+#include "tests/models/support.hpp"
+
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace paceline::models::test {
+
+struct HeadPair {
+  explicit HeadPair(Head loaded, int page_tokens = 16)
+      : head(std::move(loaded)), target(head.target, page_tokens), drafter(head.model, page_tokens),
+        target_pages(target.take_pages(128)), pages(drafter.take_pages(128)) {}
+
+  /// The target's rows of `tokens`; logits from index `from` on, or none.
+  Rows read(std::span<const TokenId> tokens, int start = 0, int from = -1) {
+    const SequenceRows rows{target_pages, start, tokens, from < 0 ? int(tokens.size()) : from};
+    return target.run({&rows, 1});
+  }
+  /// The head's rows of `tokens`, with `features` leading positions of the target's. All logits
+  /// from index `from` on.
+  Rows draft(std::span<const TokenId> tokens, int start, int features, int from) {
+    const SequenceRows rows{.pages = pages,
+                            .start = start,
+                            .tokens = tokens,
+                            .logits_from = from,
+                            .features = {&target.pool(), target_pages, features}};
+    return drafter.run({&rows, 1});
+  }
+
+  Head head;
+  Runner target;
+  Runner drafter;
+  std::vector<std::uint32_t> target_pages;
+  std::vector<std::uint32_t> pages;
+};
+
+} // namespace paceline::models::test
