@@ -42,7 +42,7 @@ std::vector<json::object> small_bodies(const Subject& subject) {
 
 /// Breaks connections, and looks whether what was answered before is answered as before.
 Finding check_breaks(Subject& subject, const std::vector<json::object>& bodies,
-                     std::chrono::milliseconds patience, const std::string& how) {
+                     const load::ServerClient::Patience& patience, const std::string& how) {
   const auto before = subject.ask_all(small_bodies(subject));
   subject.break_off(bodies, patience);
   const auto left = left_running(subject);
@@ -57,14 +57,23 @@ Finding check_breaks(Subject& subject, const std::vector<json::object>& bodies,
   return same_answers(subject, before, after, "after " + how);
 }
 
+/// Breaks connections at moments that are spread over the time that a first token takes, so that
+/// some break in prefill however fast the server is.
 Finding check_cancel_in_prefill(Subject& subject) {
   std::string text;
   for (int i = 0; i < 40; ++i)
     text += fmt::format(" {} {}", i, prompts()[std::size_t(i) % prompts().size()]);
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  subject.ask(subject.body("first" + text, 1));
+  const auto first_token = Clock::now() - begin;
   std::vector<json::object> bodies;
   for (int i = 0; i < 16; ++i)
     bodies.push_back(subject.body(fmt::format("{}{}", i, text), 200));
-  return check_breaks(subject, bodies, 3ms,
+  const auto spread = [&](std::size_t i) {
+    return std::chrono::ceil<std::chrono::milliseconds>(first_token * (i + 1) / bodies.size());
+  };
+  return check_breaks(subject, bodies, spread,
                       fmt::format("{} connections broke in prefill", bodies.size()));
 }
 
@@ -73,8 +82,9 @@ Finding check_cancel_in_stream(Subject& subject) {
   for (int i = 0; i < broken_connections; ++i)
     bodies.push_back(subject.body(prompts()[std::size_t(i) % prompts().size()], 200,
                                   {{"stream", true}, {"temperature", i % 2}}));
-  return check_breaks(subject, bodies, 10s,
-                      fmt::format("{} connections broke in streams", bodies.size()));
+  return check_breaks(
+      subject, bodies, [](std::size_t) { return 10s; },
+      fmt::format("{} connections broke in streams", bodies.size()));
 }
 
 /// Bodies that no server should take, with what is wrong about them.

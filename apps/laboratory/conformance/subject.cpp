@@ -252,7 +252,7 @@ Answer Subject::ask_raw(const std::string& body) {
 }
 
 void Subject::break_off(const std::vector<json::object>& bodies,
-                        std::chrono::milliseconds patience) {
+                        const load::ServerClient::Patience& patience) {
   std::vector<load::ServerClient::Ask> asks;
   for (const json::object& body : bodies)
     asks.push_back({"POST", path_of(body), json::serialize(body)});

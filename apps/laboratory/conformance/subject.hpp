@@ -71,7 +71,7 @@ public:
   Answer ask_raw(const std::string& body);
   /// Sends requests and breaks their connections.
   void break_off(const std::vector<boost::json::object>& bodies,
-                 std::chrono::milliseconds patience);
+                 const load::ServerClient::Patience& patience);
   /// Returns a page of the server; empty: it has none.
   std::string page(const std::string& path);
 

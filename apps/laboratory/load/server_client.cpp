@@ -83,12 +83,10 @@ asio::awaitable<void> ServerClient::break_one(Ask what, std::chrono::millisecond
   static_cast<void>(answered); // It broke off, as it should.
 }
 
-void ServerClient::break_off(const std::vector<Ask>& asks, std::chrono::milliseconds patience) {
+void ServerClient::break_off(const std::vector<Ask>& asks, const Patience& patience) {
   int open = 0;
-  for (const Ask& what : asks) {
-    ++open;
-    asio::co_spawn(io_, break_one(what, patience), [&](std::exception_ptr) { --open; });
-  }
+  for (std::size_t i = 0; i < asks.size(); ++i, ++open)
+    asio::co_spawn(io_, break_one(asks[i], patience(i)), [&](std::exception_ptr) { --open; });
   while (open > 0)
     io_.run_one();
 }

@@ -6,6 +6,7 @@
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <chrono>
+#include <functional>
 
 namespace paceline::apps::load {
 
@@ -28,14 +29,17 @@ public:
   HttpClient& http() { return client_; }
   const BaseUrl& url() const { return client_.url(); }
 
+  /// How long the client of a request waits, by its number.
+  using Patience = std::function<std::chrono::milliseconds(std::size_t)>;
+
   /// Sends a request. Errors: no whole answer came.
   boost::asio::awaitable<Result<Reply>> fetch(Ask what);
   Result<Reply> fetch_now(Ask what);
   /// Sends all, `at_once` of them under way. Returns their answers in the same order.
   std::vector<Result<Reply>> fetch_all(const std::vector<Ask>& asks, int at_once);
   /// Sends each on a connection of its own, all at once, and breaks that as soon as anything of its
-  /// answer has come, or after `patience`.
-  void break_off(const std::vector<Ask>& asks, std::chrono::milliseconds patience);
+  /// answer has come, or after its patience.
+  void break_off(const std::vector<Ask>& asks, const Patience& patience);
 
   /// Returns the name of the first of its models. Errors: it names none.
   Result<std::string> first_model();
