@@ -269,7 +269,7 @@ TEST_CASE("reasoning is an item of its own, which is counted") {
 
 TEST_CASE("a response that cannot go on tells so in its stream, with what there was") {
   serve::Settings settings;
-  settings.request_timeout = std::chrono::milliseconds(500);
+  settings.request_timeout = std::chrono::seconds(2);
   const LiveServer server(scripted("sim:10ms"), settings);
   HttpClient client(server.port());
   client.send("POST", responses_path,
