@@ -20,7 +20,7 @@ namespace paceline::gpu {
 /// equation 10, as in Qwen 3.5). A value head's state is a matrix S [key_dim, value_dim]. A row
 /// with the key k, the value v, the query q, the decay a and the rate b makes it
 ///   a S + k (b (v - (a S)^T k))^T, and gives (that)^T q.
-/// k and q are those of a key head, which several consecutive value heads share, at length 1 and 1
+/// k and q are those of a key head, which several value heads share, at length 1 and 1
 /// / sqrt(key_dim). They and the values are what silu makes of a convolution of each channel over
 /// the last `taps` rows. Constants are f32, in device memory.
 struct DeltaRule {
@@ -28,7 +28,9 @@ struct DeltaRule {
   int value_heads = 0; ///< A multiple of key_heads.
   int key_dim = 0;
   int value_dim = 0;
-  int taps = 0;                   ///< Rows that the convolution reads, a row's own the last.
+  int taps = 0; ///< Rows that the convolution reads, a row's own the last.
+  /// Value heads that share a key head lie key_heads apart; else they follow each other.
+  bool apart = false;
   const float* kernel = nullptr;  ///< [taps, channels]
   const float* speeds = nullptr;  ///< [value_heads]: a is exp(speed * softplus(its rate + offset)).
   const float* offsets = nullptr; ///< [value_heads]
@@ -39,6 +41,13 @@ struct DeltaRule {
   PACELINE_HOST_DEVICE int channels() const { return 2 * keys() + values(); }
   /// Returns the numbers of a row of rates: those of b, before sigmoid, and then those of a.
   PACELINE_HOST_DEVICE int rates() const { return 2 * value_heads; }
+  /// Returns the number of a key head's ith value head.
+  PACELINE_HOST_DEVICE int value_head(int key_head, int i) const {
+    return apart ? i * key_heads + key_head : key_head * (value_heads / key_heads) + i;
+  }
+  PACELINE_HOST_DEVICE int key_head_of(int value_head) const {
+    return apart ? value_head % key_heads : value_head / (value_heads / key_heads);
+  }
   bool operator==(const DeltaRule&) const = default;
 };
 

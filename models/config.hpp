@@ -40,6 +40,7 @@ struct DeltaConfig {
   int key_dim = 0;
   int value_dim = 0;
   int taps = 0;
+  bool apart = false;
 
   /// Returns the rule without its constants.
   gpu::DeltaRule rule() const {
@@ -49,6 +50,7 @@ struct DeltaConfig {
     rule.key_dim = key_dim;
     rule.value_dim = value_dim;
     rule.taps = taps;
+    rule.apart = apart;
     return rule;
   }
 };

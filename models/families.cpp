@@ -225,9 +225,9 @@ void read_qwen3_5(text::JsonFields& fields, ModelConfig& c) {
   delta.taps = int(fields.integer("linear_conv_kernel_dim", 1, gpu::limits::state_taps_max, 4));
   if (delta.value_heads % delta.key_heads != 0)
     fields.wrong(ErrorCode::corrupt,
-                 fmt::format("linear_num_value_heads {} is not a multiple of "
-                             "linear_num_key_heads {}",
-                             delta.value_heads, delta.key_heads),
+                 fmt::format("{} {} is not a multiple of {} {}",
+                             fields.spelled("linear_num_value_heads"), delta.value_heads,
+                             fields.spelled("linear_num_key_heads"), delta.key_heads),
                  "the checkpoint contradicts itself");
   if (delta.rule().channels() + delta.rule().values() > 4 * limits::hidden_max)
     fields.wrong(ErrorCode::corrupt,

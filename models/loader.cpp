@@ -4,7 +4,6 @@
 #include "models/limits.hpp"
 #include "models/packer.hpp"
 
-#include <cmath>
 #include <fmt/format.h>
 
 namespace paceline::models {
@@ -182,7 +181,8 @@ private:
     b.delta_norm = packer_.norm({TensorRole::delta_norm, i}, rule.value_dim, 0);
     const auto kernel =
         packer_.keep(tensors_.kernel({TensorRole::delta_kernel, i}, rule.channels(), rule.taps));
-    auto speeds = packer_.keep(tensors_.vector({TensorRole::delta_speed, i}, rule.value_heads));
+    const auto speeds =
+        packer_.keep(tensors_.vector({TensorRole::delta_speed, i}, rule.value_heads));
     const auto offsets =
         packer_.keep(tensors_.vector({TensorRole::delta_offset, i}, rule.value_heads));
     if (!kernel || !speeds || !offsets)
@@ -192,8 +192,6 @@ private:
     const auto taps = std::size_t(rule.taps);
     for (std::size_t at = 0; at < by_tap.size(); ++at)
       by_tap[at] = (*kernel)[at % channels * taps + at / channels];
-    for (float& speed : *speeds)
-      speed = -std::exp(speed);
     b.kernel = packer_.upload(by_tap);
     b.speeds = packer_.upload(*speeds);
     b.offsets = packer_.upload(*offsets);

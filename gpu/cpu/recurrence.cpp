@@ -70,20 +70,21 @@ public:
   }
 
 private:
-  int first_head() const { return key_head_ * heads_; }
   int values() const { return heads_ * rule_.value_dim; }
   int query_column() const { return key_head_ * rule_.key_dim; }
   int key_column() const { return rule_.keys() + query_column(); }
-  int value_column() const { return 2 * rule_.keys() + first_head() * rule_.value_dim; }
+  int value_column(int h) const {
+    return 2 * rule_.keys() + rule_.value_head(key_head_, h) * rule_.value_dim;
+  }
 
-  /// A place has a state's matrices of these heads, and all of its rows.
+  /// A place has a state's matrices of these heads, one behind the other, and all of its rows.
   struct Place {
     float* matrices;
     float* rows;
   };
   Place place_of(std::uint32_t state) const {
     float* const first = all_.of(state);
-    return {first + std::ptrdiff_t(first_head()) * layout_.head_floats,
+    return {first + std::ptrdiff_t(key_head_ * heads_) * layout_.head_floats,
             first + std::ptrdiff_t(rule_.value_heads) * layout_.head_floats};
   }
   std::size_t matrix_bytes() const {
@@ -108,14 +109,15 @@ private:
     if (changes) {
       convolve(key_, position, key_column(), rule_.key_dim);
       normalise(key_, scale);
-      convolve(value_, position, value_column(), values());
+      for (int h = 0; h < heads_; ++h)
+        convolve(value_ + h * rule_.value_dim, position, value_column(h), rule_.value_dim);
     }
     if (gives) {
       convolve(query_, position, query_column(), rule_.key_dim);
       normalise(query_, scale * scale);
     }
     for (int h = 0; h < heads_; ++h) {
-      const int head = first_head() + h;
+      const int head = rule_.value_head(key_head_, h);
       float* const state = states + std::ptrdiff_t(h) * layout_.head_floats;
       if (changes) {
         const float* const rates_here = rates(position);
@@ -154,12 +156,15 @@ private:
 
   /// Copies the own channels and rates of a row.
   void copy_row(float* to, const float* channels, const float* rates) const {
-    for (const auto& [first, count] : {std::pair(query_column(), rule_.key_dim),
-                                       {key_column(), rule_.key_dim},
-                                       {value_column(), values()}})
+    for (const auto& [first, count] :
+         {std::pair(query_column(), rule_.key_dim), {key_column(), rule_.key_dim}})
       std::copy_n(channels + first, count, to + first);
-    for (const int first : {first_head(), rule_.value_heads + first_head()})
-      std::copy_n(rates + first, heads_, to + rule_.channels() + first);
+    for (int h = 0; h < heads_; ++h) {
+      const int head = rule_.value_head(key_head_, h);
+      std::copy_n(channels + value_column(h), rule_.value_dim, to + value_column(h));
+      for (const int rate : {head, rule_.value_heads + head})
+        to[rule_.channels() + rate] = rates[rate];
+    }
   }
   void keep(const Place& place, int position) const {
     copy_row(row_in(place, position), channels(position), rates(position));

@@ -79,7 +79,7 @@ __global__ void advance_states(Tensor out, Tensor in, Tensor rates, DeltaRule ru
   ptx::await_previous();
   const StateRun run = runs[blockIdx.y];
   const int head = int(blockIdx.x);
-  const int key_head = head / (rule.value_heads / rule.key_heads);
+  const int key_head = rule.key_head_of(head);
   const int column = int(threadIdx.x);
   const bool has_column = column < rule.value_dim;
   const float scale = 1 / sqrtf(float(rule.key_dim));

@@ -1,5 +1,6 @@
 #include "models/checkpoint/folder_tensors.hpp"
 
+#include <cmath>
 #include <fmt/format.h>
 
 namespace paceline::models {
@@ -92,6 +93,15 @@ Result<std::vector<float>> FolderTensors::bias(TensorKey key, int size) {
   if (const std::string stack = stack_of(key); !stack.empty())
     return stacks_.bias(stack, key, size);
   return files_.vector(name_of(key) + ".bias", size);
+}
+
+/// Folders have the logarithm of a speed's size.
+Result<std::vector<float>> FolderTensors::vector(TensorKey key, int size) {
+  auto out = files_.vector(name(key), size);
+  if (out && key.role == TensorRole::delta_speed)
+    for (float& speed : *out)
+      speed = -std::exp(speed);
+  return out;
 }
 
 void FolderTensors::release(TensorKey key) {

@@ -47,9 +47,7 @@ public:
   gpu::DType dtype() const override { return files_.dtype(); }
   Result<gpu::HostMatrix> matrix(TensorKey key, int rows, int cols) override;
   Result<std::vector<float>> bias(TensorKey key, int size) override;
-  Result<std::vector<float>> vector(TensorKey key, int size) override {
-    return files_.vector(name(key), size);
-  }
+  Result<std::vector<float>> vector(TensorKey key, int size) override;
   Result<std::vector<float>> kernel(TensorKey key, int channels, int taps) override {
     return files_.kernel(name(key), channels, taps);
   }

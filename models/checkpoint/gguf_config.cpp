@@ -29,6 +29,8 @@ constexpr GgufArchitecture known_architectures[] = {
     {"qwen2", "Qwen2ForCausalLM"},
     {"qwen2moe", "Qwen2MoeForCausalLM"},
     {"qwen3", "Qwen3ForCausalLM"},
+    {"qwen35", "Qwen3_5ForCausalLM", false, "post_attention_norm"},
+    {"qwen35moe", "Qwen3_5MoeForCausalLM", false, "post_attention_norm"},
     {"qwen3moe", "Qwen3MoeForCausalLM"},
     {"smollm3", "SmolLM3ForCausalLM", true},
 };
@@ -59,6 +61,11 @@ constexpr Renamed renamed[] = {
     {"topk_group", "expert_group_used_count"},
     {"routed_scaling_factor", "expert_weights_scale"},
     {"num_nextn_predict_layers", "nextn_predict_layers"},
+    {"full_attention_interval", "full_attention_interval"},
+    {"linear_conv_kernel_dim", "ssm.conv_kernel"},
+    {"linear_key_head_dim", "ssm.state_size"},
+    {"linear_num_key_heads", "ssm.group_count"},
+    {"linear_num_value_heads", "ssm.time_step_rank"},
     {"clip_qkv", "attention.clamp_kqv"},
     {"alibi", "attention.max_alibi_bias"},
     {"attn_temperature_tuning", "attention.temperature_scale"},
@@ -109,6 +116,7 @@ public:
                                            : windowed && llama ? "MistralForCausalLM"
                                                                : architecture_.family};
     translate_draft_blocks();
+    translate_recurrence();
     translate_shape();
     translate_rope();
     config_["tie_word_embeddings"] = files_.tensor("output.weight") == nullptr;
@@ -169,10 +177,36 @@ private:
   /// Takes the blocks that draft from the number of layers, which counts them in these files.
   void translate_draft_blocks() {
     const std::int64_t blocks = stated("num_nextn_predict_layers");
+    put(config_, {"mtp_num_hidden_layers", "nextn_predict_layers"}); // Qwen's name for it.
     if (blocks > 0 && stated("num_hidden_layers") > 0)
       config_["num_hidden_layers"] = stated("num_hidden_layers") - blocks;
     if (std::string_view(architecture_.name) == "glm4moe")
       config_["use_qk_norm"] = files_.tensor("blk.0.attn_q_norm.weight") != nullptr;
+  }
+
+  /// Translates recurrent layers, of which a file may have a list in place of an interval.
+  void translate_recurrence() {
+    if (!find("ssm.inner_size"))
+      return;
+    spelled_["linear_value_head_dim"] = key("ssm.inner_size");
+    const auto inner = files_.integer(key("ssm.inner_size"));
+    const std::int64_t heads = stated("linear_num_value_heads");
+    if (!inner || heads <= 0 || **inner % heads != 0)
+      return wrong(fmt::format("{} is not a multiple of {}", key("ssm.inner_size"),
+                               key("ssm.time_step_rank")));
+    config_["linear_value_head_dim"] = **inner / heads;
+    const GgufValue* list = find("attention.recurrent_layers");
+    if (!list)
+      return;
+    spelled_["layer_types"] = key("attention.recurrent_layers");
+    const auto recurrent = list->integers();
+    const auto layers = std::size_t(std::max<std::int64_t>(0, stated("num_hidden_layers")));
+    if (!recurrent || recurrent->size() < layers)
+      return wrong(spelled_["layer_types"] + " does not list every layer");
+    json::array types;
+    for (std::size_t i = 0; i < layers; ++i)
+      types.push_back((*recurrent)[i] != 0 ? "linear_attention" : "full_attention");
+    config_["layer_types"] = std::move(types);
   }
 
   /// Translates windows; returns whether layers have one. A window of 0 counts as none.
@@ -278,6 +312,8 @@ private:
   /// Adds to the configuration what only the tensors tell.
   Result<ModelConfig> finish(ModelConfig&& config) const {
     config.norms_plus_one = false; // The program that wrote the file has added it.
+    if (config.delta)
+      config.delta->apart = true;
     const auto has_bias = [&](std::initializer_list<const char*> layers) {
       return std::ranges::any_of(layers, [&](const char* layer) {
         return files_.tensor(fmt::format("blk.0.{}.bias", layer)) != nullptr;

@@ -231,6 +231,16 @@ Result<std::unique_ptr<TensorSource>> GgufSource::tensors(const ModelConfig& con
   });
 }
 
+Result<std::unique_ptr<TensorSource>> GgufSource::mtp_tensors(const ModelConfig& config) const {
+  if (config.draft_blocks == 0 || !family_of(config.architecture).mtp)
+    return nullptr;
+  return GgufFiles::open(location()).map([&](auto&& files) -> std::unique_ptr<TensorSource> {
+    if (!files->tensor(fmt::format("blk.{}.nextn.eh_proj.weight", config.layers)))
+      return nullptr; // Some programs leave such blocks out, and keep their number.
+    return std::make_unique<GgufTensors>(std::move(files), config, GgufPartRead::draft_block);
+  });
+}
+
 Result<std::shared_ptr<const text::Tokenizer>> GgufSource::tokenizer() const {
   return with_vocabulary(location(),
                          [&](const GgufFiles&, const GgufVocabulary& vocabulary, Keys&) {

@@ -18,6 +18,7 @@ public:
 
   Result<ModelConfig> config() const override;
   Result<std::unique_ptr<TensorSource>> tensors(const ModelConfig& config) const override;
+  Result<std::unique_ptr<TensorSource>> mtp_tensors(const ModelConfig& config) const override;
   /// Reads tokenizer.ggml.*.
   Result<std::shared_ptr<const text::Tokenizer>> tokenizer() const override;
   /// Reads tokenizer.chat_template.

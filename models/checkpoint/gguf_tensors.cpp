@@ -42,36 +42,32 @@ const char* name_in_file(TensorRole role) {
   case TensorRole::gate_up: return "ffn_up"; // the name of a fused one, too
   case TensorRole::down: return "ffn_down";
   case TensorRole::ffn_post_norm: return "post_ffw_norm";
-  case TensorRole::delta_in: // No architecture here has recurrent layers.
-  case TensorRole::delta_gate:
-  case TensorRole::delta_strength:
-  case TensorRole::delta_rate:
-  case TensorRole::delta_kernel:
-  case TensorRole::delta_speed:
-  case TensorRole::delta_offset:
-  case TensorRole::delta_norm:
-  case TensorRole::delta_out:
-  case TensorRole::ffn_norm: // GgufArchitecture::ffn_norm
-  case TensorRole::fusion:
-  case TensorRole::fusion_norm:
-  case TensorRole::token_norm: break;
+  case TensorRole::delta_in: return "attn_qkv";
+  case TensorRole::delta_gate: return "attn_gate";
+  case TensorRole::delta_strength: return "ssm_beta";
+  case TensorRole::delta_rate: return "ssm_alpha";
+  case TensorRole::delta_kernel: return "ssm_conv1d";
+  case TensorRole::delta_speed: return "ssm_a";
+  case TensorRole::delta_offset: return "ssm_dt";
+  case TensorRole::delta_norm: return "ssm_norm";
+  case TensorRole::delta_out: return "ssm_out";
+  case TensorRole::fusion: return "nextn.eh_proj";
+  case TensorRole::fusion_norm: return "nextn.hnorm";
+  case TensorRole::token_norm: return "nextn.enorm";
+  case TensorRole::ffn_norm: break; // GgufArchitecture::ffn_norm
   }
   return "";
 }
 
-std::string prefix_of(int block) {
-  return fmt::format("blk.{}.", block);
-}
-
 ModelPart part_of_tensor(std::string_view name) {
   const auto has = [name](std::string_view word) { return name.find(word) != name.npos; };
-  if (has("token_embd"))
+  if (has("token_embd") || has(".embed_tokens"))
     return ModelPart::embedding;
   if (has("norm"))
     return ModelPart::norms;
-  if (name.starts_with("output."))
+  if (name.starts_with("output.") || has(".shared_head_head"))
     return ModelPart::head;
-  if (has(".attn_"))
+  if (has(".attn_") || has(".ssm_"))
     return ModelPart::attention;
   return has(".ffn_") || has(".exp_probs_b") ? ModelPart::feed_forward : ModelPart::other;
 }
@@ -81,10 +77,12 @@ const gpu::GgufFormat* format_in(const GgufTensor& tensor) {
 }
 
 /// Returns whether it is a matrix, or one for each expert, whose type says how the model is stored.
-/// Routers are f32 in every file, and so are biases, which all experts have in one tensor.
+/// Routers and convolutions are f32 in every file, and so are biases, which all experts have in one
+/// tensor.
 bool is_matrix(const GgufTensor& tensor) {
+  const auto is = [&](const char* layer) { return tensor.name.find(layer) != std::string::npos; };
   return (tensor.shape.size() == 2 && !tensor.name.ends_with(bias_ending) &&
-          tensor.name.find(".ffn_gate_inp.") == std::string::npos) ||
+          !is(".ffn_gate_inp.") && !is(".ssm_conv1d.")) ||
          tensor.shape.size() == 3;
 }
 
@@ -95,6 +93,12 @@ GgufTensor slice_of(const GgufTensor& all, int expert) {
   out.bytes = all.bytes.subspan(std::size_t(expert) * bytes, bytes);
   out.shape.erase(out.shape.begin());
   return out;
+}
+
+/// Returns whether both are there, with the same numbers.
+bool same_bytes(const GgufTensor* a, const GgufTensor* b) {
+  return a && b && a->type == b->type && a->shape == b->shape &&
+         std::memcmp(a->bytes.data(), b->bytes.data(), a->bytes.size()) == 0;
 }
 
 std::size_t row_bytes(const GgufTensor& tensor) {
@@ -141,9 +145,11 @@ std::vector<float> values_of(const GgufTensor& tensor) {
 
 } // namespace
 
-GgufTensors::GgufTensors(std::shared_ptr<const GgufFiles> files, const ModelConfig& config)
+GgufTensors::GgufTensors(std::shared_ptr<const GgufFiles> files, const ModelConfig& config,
+                         GgufPartRead part)
     : files_(std::move(files)), family_(family_of(config.architecture).tensors),
-      experts_(config.mixture ? config.mixture->experts : 0) {
+      experts_(config.mixture ? config.mixture->experts : 0),
+      draft_block_(part == GgufPartRead::draft_block ? config.layers : -1) {
   const auto architecture = gguf_architecture(*files_);
   if (architecture)
     ffn_norm_ = (*architecture)->ffn_norm;
@@ -152,11 +158,21 @@ GgufTensors::GgufTensors(std::shared_ptr<const GgufFiles> files, const ModelConf
     keys_ = {config.kv_heads * config.head_dim, config.head_dim};
   }
   taken_.insert("rope_freqs.weight"); // already in the configuration
+  int attends = 0;                    // the first layer with attention
+  while (draft_block_ < 0 && attends + 1 < config.layers && config.is_recurrent(attends))
+    ++attends;
+  fused_queries_ = family_.fused || files_->tensor(name({TensorRole::query_key_value, attends}));
+  if (draft_block_ < 0)
+    return;
+  // A copy of the model's table is none of the block's own.
+  const char* const head = config.tied_embedding ? "token_embd.weight" : "output.weight";
+  for (const auto& [role, model] :
+       {std::pair(TensorRole::embedding, "token_embd.weight"), {TensorRole::head, head}})
+    if (same_bytes(files_->tensor(name({role})), files_->tensor(model)))
+      copies_.insert(role), taken_.insert(name({role}));
 }
 
 bool GgufTensors::has(TensorRole role) const {
-  const auto is_there = [&](TensorRole own) { return files_->tensor(name({own})) != nullptr; };
-  const bool fused_queries = family_.fused || is_there(TensorRole::query_key_value);
   switch (role) {
   case TensorRole::attention_norm: return *family_.attention_norm != '\0';
   case TensorRole::attention_post_norm: return *family_.attention_post_norm != '\0';
@@ -164,13 +180,13 @@ bool GgufTensors::has(TensorRole role) const {
   case TensorRole::ffn_post_norm: return *family_.ffn_post_norm != '\0';
   case TensorRole::query:
   case TensorRole::key:
-  case TensorRole::value: return !fused_queries;
-  case TensorRole::query_key_value: return fused_queries;
+  case TensorRole::value: return !fused_queries_;
+  case TensorRole::query_key_value: return fused_queries_;
   case TensorRole::gate:
   case TensorRole::up: return !family_.fused;
   case TensorRole::gate_up: return family_.fused;
   case TensorRole::embedding:
-  case TensorRole::head: return is_there(role);
+  case TensorRole::head: return files_->tensor(name({role})) && !copies_.contains(role);
   default: return true;
   }
 }
@@ -179,7 +195,7 @@ gpu::DType GgufTensors::dtype() const {
   std::optional<gpu::DType> first;
   bool differ = false;
   for (const auto& [name, tensor] : files_->tensors()) {
-    if (!is_matrix(tensor.stored))
+    if (!is_own(name) || !is_matrix(tensor.stored))
       continue;
     const auto* plain = std::get_if<gpu::DType>(&tensor.stored.type);
     if (!plain)
@@ -190,18 +206,46 @@ gpu::DType GgufTensors::dtype() const {
   return differ ? gpu::DType::f32 : first.value_or(gpu::DType::f32);
 }
 
+std::string GgufTensors::prefix_of(int block) const {
+  return fmt::format("blk.{}.", std::max(0, draft_block_) + block);
+}
+
+/// Returns whether a tensor belongs to the part that is read.
+bool GgufTensors::is_own(std::string_view name) const {
+  return draft_block_ < 0 || name.starts_with(prefix_of(0));
+}
+
 std::string GgufTensors::layer_of(TensorKey key) const {
-  const bool whole = key.role == TensorRole::embedding || key.role == TensorRole::head ||
-                     key.role == TensorRole::final_norm;
+  if (key.role == TensorRole::embedding || key.role == TensorRole::head ||
+      key.role == TensorRole::final_norm)
+    return layer_of_table(key.role);
   const char* const own = key.role == TensorRole::ffn_norm ? ffn_norm_ : name_in_file(key.role);
-  return (whole ? "" : prefix_of(key.block)) + own +
+  return prefix_of(key.block) + own +
          (key.expert == -1              ? ""
           : key.expert == shared_expert ? "_shexp"
                                         : "_exps");
 }
 
+/// Returns the name of what is behind or before all layers. A block that drafts may have the norm
+/// of the model.
+std::string GgufTensors::layer_of_table(TensorRole role) const {
+  if (draft_block_ < 0)
+    return name_in_file(role);
+  const std::string norm = prefix_of(0) + "nextn.shared_head_norm";
+  switch (role) {
+  case TensorRole::embedding: return prefix_of(0) + "nextn.embed_tokens";
+  case TensorRole::head: return prefix_of(0) + "nextn.shared_head_head";
+  default: return files_->tensor(norm + ".weight") ? norm : name_in_file(role);
+  }
+}
+
 std::string GgufTensors::name(TensorKey key) const {
-  return layer_of(key).append(key.role == TensorRole::choice_bias ? bias_ending : weight_ending);
+  switch (key.role) {
+  case TensorRole::delta_speed: return layer_of(key);
+  case TensorRole::delta_offset:
+  case TensorRole::choice_bias: return layer_of(key).append(bias_ending);
+  default: return layer_of(key).append(weight_ending);
+  }
 }
 
 Result<const GgufTensor*> GgufTensors::take(const std::string& name,
@@ -300,6 +344,12 @@ Result<std::vector<float>> GgufTensors::vector(TensorKey key, int size) {
   return take(name(key), {size}).map([](const GgufTensor* tensor) { return values_of(*tensor); });
 }
 
+Result<std::vector<float>> GgufTensors::kernel(TensorKey key, int channels, int taps) {
+  return take(name(key), {channels, taps}).map([](const GgufTensor* tensor) {
+    return values_of(*tensor);
+  });
+}
+
 Result<std::vector<float>> GgufTensors::bias(TensorKey key, int size) {
   std::vector<std::int64_t> shape{size};
   if (key.expert >= 0)
@@ -314,10 +364,7 @@ Result<std::vector<float>> GgufTensors::bias(TensorKey key, int size) {
 }
 
 bool GgufTensors::same(TensorKey a, TensorKey b) const {
-  const GgufTensor* first = files_->tensor(name(a));
-  const GgufTensor* second = files_->tensor(name(b));
-  return first && second && first->type == second->type && first->shape == second->shape &&
-         std::memcmp(first->bytes.data(), second->bytes.data(), first->bytes.size()) == 0;
+  return same_bytes(files_->tensor(name(a)), files_->tensor(name(b)));
 }
 
 void GgufTensors::read_ahead_tables() const {
@@ -350,7 +397,7 @@ void GgufTensors::ignore_block(int block) {
 /// here.
 Result<void> GgufTensors::check_all_taken() const {
   for (const auto& [name, tensor] : files_->tensors())
-    if (!taken_.contains(name) && !name.ends_with(".input_scale"))
+    if (is_own(name) && !taken_.contains(name) && !name.ends_with(".input_scale"))
       return files_->wrong("is not expected", name, ErrorCode::unsupported,
                            "the architecture in general.architecture does not have it here; "
                            "results would be wrong");
@@ -361,6 +408,8 @@ std::vector<TensorSource::Stored> GgufTensors::tensors() const {
   std::vector<Stored> out;
   for (const auto& [name, tensor] : files_->tensors()) {
     const GgufTensor& stored = tensor.stored;
+    if (!is_own(name))
+      continue;
     const gpu::GgufFormat* format = format_in(stored);
     const bool kept = format && gpu::weight_format(*format);
     const bool table = name.ends_with("scale") || name == "rope_freqs.weight";

@@ -21,12 +21,16 @@ struct PairedRows {
   int head = 0; ///< Rows of a head.
 };
 
+/// The part of a file that is read: the model's layers, or the block behind them that drafts.
+enum class GgufPartRead { layers, draft_block };
+
 /// Hands out matrices as they lie in the file. Blocks that no kernel multiplies by are decoded
 /// exactly, to f32, which the loader rounds to the type in which the model is computed.
 class GgufTensors final : public TensorSource {
 public:
   /// config: read_gguf_config(files)
-  GgufTensors(std::shared_ptr<const GgufFiles> files, const ModelConfig& config);
+  GgufTensors(std::shared_ptr<const GgufFiles> files, const ModelConfig& config,
+              GgufPartRead part = GgufPartRead::layers);
 
   bool has(TensorRole role) const override;
   /// Returns bf16 if some matrix is of blocks.
@@ -34,6 +38,7 @@ public:
   Result<gpu::HostMatrix> matrix(TensorKey key, int rows, int cols) override;
   Result<std::vector<float>> bias(TensorKey key, int size) override;
   Result<std::vector<float>> vector(TensorKey key, int size) override;
+  Result<std::vector<float>> kernel(TensorKey key, int channels, int taps) override;
   bool same(TensorKey a, TensorKey b) const override;
   void read_ahead_tables() const override;
   void read_ahead_block(int block) const override;
@@ -47,6 +52,9 @@ public:
 
 private:
   std::string layer_of(TensorKey key) const;
+  std::string layer_of_table(TensorRole role) const;
+  std::string prefix_of(int block) const;
+  bool is_own(std::string_view name) const;
   Result<const GgufTensor*> take(const std::string& name, const std::vector<std::int64_t>& shape);
   gpu::HostMatrix as_stored(const GgufTensor& tensor, const PairedRows& paired);
   Result<gpu::HostMatrix> decoded(const GgufTensor& tensor, const PairedRows& paired);
@@ -55,11 +63,16 @@ private:
 
   std::shared_ptr<const GgufFiles> files_;
   BlockTensors family_;
-  int experts_;               ///< Experts of a mixture, whose matrices are one tensor.
-  const char* ffn_norm_ = ""; ///< GgufArchitecture::ffn_norm
+  int experts_; ///< Experts of a mixture, whose matrices are one tensor.
+  /// The number in the file of the block that drafts, which is this source's only one; -1: this
+  /// source has the layers.
+  int draft_block_ = -1;
+  bool fused_queries_ = false; ///< Queries, keys and values are one tensor.
+  const char* ffn_norm_ = "";  ///< GgufArchitecture::ffn_norm
   PairedRows queries_;
   PairedRows keys_;
   std::set<std::string, std::less<>> taken_;
+  std::set<TensorRole> copies_; ///< Tables of the block that drafts which are the model's.
   std::uint64_t parameters_ = 0;
   std::vector<std::unique_ptr<std::byte[]>> kept_; ///< Matrices that were handed out as copies.
 };

@@ -28,7 +28,7 @@ enum class TensorRole {
   delta_strength,      ///< [value_heads, hidden], of which rates b are made.
   delta_rate,          ///< [value_heads, hidden], of which decays are made.
   delta_kernel,        ///< [channels, taps], its convolution's.
-  delta_speed,         ///< [value_heads], logarithms of what decays grow by.
+  delta_speed,         ///< [value_heads], below 0: gpu::DeltaRule::speeds.
   delta_offset,        ///< [value_heads]
   delta_norm,          ///< [value_dim]
   delta_out,           ///< [hidden, values]

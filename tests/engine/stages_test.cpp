@@ -308,8 +308,7 @@ TEST_CASE("what does not go with stages is refused by name") {
   CHECK(refused(options).message.find("reserve_device") != std::string::npos);
   options.reserve_device.clear();
   options.drafters = {"eagle3:nowhere"};
-  CHECK(refused(options).message.find("a head reads a target on one device") !=
-        std::string::npos);
+  CHECK(refused(options).message.find("a head reads a target on one device") != std::string::npos);
   options.drafters.clear();
   CHECK(open_engine(options).target().stages[0].layers == 5);
   EngineOptions one;

@@ -42,6 +42,12 @@ constexpr Key keys[] = {
     {"rope_theta", "rope.freq_base", false},
     {"rope_local_base_freq", "rope.freq_base_swa", false},
     {"routed_scaling_factor", "expert_weights_scale", false},
+    {"linear_conv_kernel_dim", "ssm.conv_kernel"},
+    {"linear_key_head_dim", "ssm.state_size"},
+    {"linear_num_key_heads", "ssm.group_count"},
+    {"linear_num_value_heads", "ssm.time_step_rank"},
+    {"mtp_num_hidden_layers", "nextn_predict_layers"},
+    {"num_nextn_predict_layers", "nextn_predict_layers"},
     {"attn_logit_softcapping", "attn_logit_softcapping", false},
     {"final_logit_softcapping", "final_logit_softcapping", false},
 };
@@ -85,6 +91,19 @@ std::string name_in_gguf(std::string name, bool post_norms) {
       {"self_attn.qkv_proj", "attn_qkv"},
       {"self_attn.o_proj", "attn_output"},
       {"self_attn.sinks", "attn_sinks.weight"},
+      {"linear_attn.in_proj_qkv", "attn_qkv"},
+      {"linear_attn.in_proj_z", "attn_gate"},
+      {"linear_attn.in_proj_b", "ssm_beta"},
+      {"linear_attn.in_proj_a", "ssm_alpha"},
+      {"linear_attn.conv1d", "ssm_conv1d"},
+      {"linear_attn.A_log", "ssm_a"},
+      {"linear_attn.dt_bias", "ssm_dt.bias"},
+      {"linear_attn.norm", "ssm_norm"},
+      {"linear_attn.out_proj", "ssm_out"},
+      {"eh_proj", "nextn.eh_proj"},
+      {"enorm", "nextn.enorm"},
+      {"hnorm", "nextn.hnorm"},
+      {"shared_head.", "nextn.shared_head_"},
       {"mlp.router.", "ffn_gate_inp."},
       {"self_attn.q_norm", "attn_q_norm"},
       {"self_attn.k_norm", "attn_k_norm"},
@@ -170,6 +189,81 @@ void add_stack(GgufWriter& out, const WeightsFile& weights, const std::string& n
   }
 }
 
+/// What is in a configuration, or has this value where nothing is said.
+std::size_t size_in(const json::object& config, const char* key, std::size_t absent = 0) {
+  const json::value* value = config.if_contains(key);
+  return value ? value->to_number<std::size_t>() : absent;
+}
+
+/// Items of value heads that share a key head follow each other in a folder, and lie as far apart
+/// as there are key heads in a file: [key heads, heads of each, item] becomes [heads of each, key
+/// heads, item].
+std::string apart(std::string_view heads, std::size_t key_heads, std::size_t value_heads) {
+  std::string out;
+  const std::size_t item = heads.size() / value_heads;
+  const std::size_t each = value_heads / key_heads;
+  for (std::size_t i = 0; i < each; ++i)
+    for (std::size_t k = 0; k < key_heads; ++k)
+      out += heads.substr((k * each + i) * item, item);
+  return out;
+}
+
+/// A recurrent layer's tensor as converters write it. row: bytes of a row.
+std::string recurrent_tensor(const std::string& name, std::string bytes, std::size_t row,
+                             const json::object& config) {
+  const std::size_t key_heads = size_in(config, "linear_num_key_heads");
+  const std::size_t heads = size_in(config, "linear_num_value_heads");
+  const std::size_t queries_and_keys = 2 * key_heads * size_in(config, "linear_key_head_dim");
+  const auto is = [&](const char* part) { return name.find(part) != name.npos; };
+  if (is("linear_attn.norm"))
+    return bytes;
+  if (is("in_proj_qkv") || is("conv1d")) {
+    const std::size_t before = queries_and_keys * row;
+    return bytes.substr(0, before) +
+           apart(std::string_view(bytes).substr(before), key_heads, heads);
+  }
+  if (!is("out_proj"))
+    return apart(bytes, key_heads, heads);
+  std::string out;
+  for (std::size_t at = 0; at < bytes.size(); at += row)
+    out += apart(std::string_view(bytes).substr(at, row), key_heads, heads);
+  return out;
+}
+
+void put_recurrence(GgufWriter& out, const std::string& prefix, const json::object& config) {
+  const std::size_t heads = size_in(config, "linear_num_value_heads");
+  if (heads == 0)
+    return;
+  out.put(prefix + "ssm.inner_size",
+          std::uint32_t(heads * size_in(config, "linear_value_head_dim")));
+  out.put(prefix + "ssm.conv_kernel", std::uint32_t(size_in(config, "linear_conv_kernel_dim", 4)));
+  if (const json::value* types = config.if_contains("layer_types")) {
+    std::vector<bool> recurrent;
+    for (const json::value& type : types->as_array())
+      recurrent.push_back(type == "linear_attention");
+    recurrent.resize(recurrent.size() + size_in(config, "mtp_num_hidden_layers"));
+    out.put(prefix + "attention.recurrent_layers", recurrent);
+  } else {
+    out.put(prefix + "full_attention_interval", std::uint32_t(4));
+  }
+}
+
+/// Names the tensors of a block that drafts as those of a layer behind the last.
+std::string behind_layers(const std::string& name, std::size_t layers) {
+  const std::pair<const char*, const char*> parts[] = {
+      {"mtp.layers.0.", ""},
+      {"mtp.fc.", "eh_proj."},
+      {"mtp.pre_fc_norm_embedding.", "enorm."},
+      {"mtp.pre_fc_norm_hidden.", "hnorm."},
+      {"mtp.norm.", "shared_head.norm."},
+  };
+  for (const auto& [from, to] : parts)
+    if (name.starts_with(from))
+      return fmt::format("model.layers.{}.{}{}", layers, to,
+                         name.substr(std::string_view(from).size()));
+  return name;
+}
+
 /// The matrices of all experts one behind the other, by the name of the first one's.
 std::string of_all_experts(const WeightsFile& weights, std::string name, std::uint64_t& experts) {
   const auto at = name.find(".experts.0.") + std::string_view(".experts.").size();
@@ -183,8 +277,15 @@ std::string of_all_experts(const WeightsFile& weights, std::string name, std::ui
 
 } // namespace
 
-GgufWriter gguf_metadata(const std::string& architecture, const json::object& config) {
+GgufWriter gguf_metadata(const std::string& architecture, json::object config) {
   GgufWriter out;
+  if (const json::value* rope = config.if_contains("rope_parameters"))
+    for (const auto& [key, value] : json::object(rope->as_object()))
+      config.emplace(key, value);
+  const std::size_t drafts =
+      size_in(config, "mtp_num_hidden_layers") + size_in(config, "num_nextn_predict_layers");
+  if (const json::value* layers = config.if_contains("num_hidden_layers"))
+    config["num_hidden_layers"] = layers->to_number<std::size_t>() + drafts;
   const std::string prefix = architecture + ".";
   out.put("general.architecture", architecture);
   for (const Key& key : keys)
@@ -195,6 +296,7 @@ GgufWriter gguf_metadata(const std::string& architecture, const json::object& co
         out.put(prefix + key.key, value->to_number<float>());
     }
   put_rope(out, prefix, config);
+  put_recurrence(out, prefix, config);
   const json::value* share = config.if_contains("partial_rotary_factor");
   if (share || architecture == "glm4moe") {
     const double head = config.contains("head_dim")
@@ -217,7 +319,9 @@ GgufWriter to_gguf(const std::string& folder, const std::string& architecture) {
   GgufWriter out = gguf_metadata(architecture, config);
   const WeightsFile weights(folder);
   const bool post_norms = architecture.starts_with("gemma") || architecture == "olmo2" ||
-                          architecture == "glm4moe" || architecture == "gpt-oss";
+                          architecture == "glm4moe" || architecture == "gpt-oss" ||
+                          architecture.starts_with("qwen35");
+  const bool plus_one = architecture.starts_with("gemma") || architecture.starts_with("qwen35");
   const bool permuted =
       architecture == "llama" || architecture == "mistral3" || architecture == "smollm3";
   for (const std::string& name : weights.names()) {
@@ -243,12 +347,18 @@ GgufWriter to_gguf(const std::string& folder, const std::string& architecture) {
     }
     if (name.ends_with(".shared_expert_gate.weight"))
       shape.erase(shape.begin());
-    if (shape.size() == 1 || name.ends_with(".gate.weight") ||
-        name.ends_with(".router.weight")) { // Routers are f32, too.
+    const bool convolution = name.ends_with(".conv1d.weight");
+    if (convolution)
+      shape.erase(shape.begin() + 1);
+    if (shape.size() == 1 || name.ends_with(".gate.weight") || name.ends_with(".router.weight") ||
+        convolution) { // Routers are f32, too.
       std::vector<float> values = widen(stored, bytes.data(), bytes.size() / gpu::size_of(stored));
-      if (architecture.starts_with("gemma") && name.find("norm") != name.npos)
+      if (plus_one && name.find("norm") != name.npos && name.find("attn.norm") == name.npos)
         for (float& value : values)
           value += 1;
+      if (name.ends_with(".A_log"))
+        for (float& value : values)
+          value = -std::exp(value);
       bytes.assign(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
       type = 0;
     }
@@ -258,7 +368,10 @@ GgufWriter to_gguf(const std::string& folder, const std::string& architecture) {
       bytes = interleaved(bytes, heads("num_attention_heads"), width);
     if (permuted && name.find("k_proj") != name.npos)
       bytes = interleaved(bytes, heads("num_key_value_heads"), width);
-    out.tensor(name_in_gguf(name, post_norms), type, shape, bytes);
+    if (name.find(".linear_attn.") != name.npos)
+      bytes = recurrent_tensor(name, std::move(bytes), width, config);
+    out.tensor(name_in_gguf(behind_layers(name, size_in(config, "num_hidden_layers")), post_norms),
+               type, shape, bytes);
   }
   return out;
 }

@@ -12,7 +12,7 @@ namespace paceline::models::test {
 using testing::GgufWriter;
 
 /// What a config.json says, in the keys of an architecture ("llama").
-GgufWriter gguf_metadata(const std::string& architecture, const boost::json::object& config);
+GgufWriter gguf_metadata(const std::string& architecture, boost::json::object config);
 
 /// The folder's config.json and model.safetensors. Matrices stay in their type, all else is f32.
 GgufWriter to_gguf(const std::string& folder, const std::string& architecture);

@@ -28,6 +28,8 @@ struct Case {
   const char* name;
   const char* architecture;
   json::object change = {};
+  /// Heads, and the columns that read them, lie in another order in the file: sums differ.
+  bool reordered = false;
 };
 
 std::vector<Case> cases() {
@@ -57,6 +59,9 @@ std::vector<Case> cases() {
       {"GLM-4.5 Air, with groups", "glm4moe"},
       {"dots.llm1", "dots1"},
       {"gpt-oss", "gpt-oss", {{"swiglu_limit", 7.0}}}, // Files have no word for another.
+      {"Qwen 3.5", "qwen35", {}, true},
+      {"Qwen 3.5 that ends with a recurrent layer", "qwen35"},
+      {"Qwen 3.5 MoE", "qwen35moe"},
   };
 }
 
@@ -270,7 +275,11 @@ TEST_CASE("every architecture in a GGUF computes what its folder computes, bit f
       const auto other = opened(file);
       CHECK(other->info().dtype == gpu::to_string(dtype));
       CHECK(other->info().parameters == one->info().parameters);
-      CHECK(test::same_bits(logits(other), logits(one)));
+      if (own.reordered)
+        CHECK(relative_error(logits(other), logits(one)) <
+              (dtype == gpu::DType::f32 ? 1e-5 : 0.02));
+      else
+        CHECK(test::same_bits(logits(other), logits(one)));
     }
 }
 

@@ -300,7 +300,7 @@ TEST_CASE("a configuration that is not known is refused with the key that says i
   const Error other = with([](auto& f) { f.put("general.architecture", std::string("mamba")); });
   CHECK(says(other, "architecture mamba is not known"));
   CHECK(says(other, "dots1, gemma2, gemma3, glm4moe, gpt-oss, llama, mistral3, olmo2, olmoe, "
-                    "phi3, qwen2, qwen2moe, qwen3, qwen3moe, smollm3"));
+                    "phi3, qwen2, qwen2moe, qwen3, qwen35, qwen35moe, qwen3moe, smollm3"));
   CHECK(says(with([](auto& f) { f.remove("llama.block_count"); }), "llama.block_count"));
   CHECK(says(with([](auto& f) { f.put("llama.embedding_length", 0.5f); }),
              "llama.embedding_length is not an integer"));
@@ -329,6 +329,27 @@ TEST_CASE("a configuration that is not known is refused with the key that says i
   for (const double huge : {1e300, -1e300, std::numeric_limits<double>::quiet_NaN()})
     CHECK(says(with([&](auto& f) { f.put("llama.attention.head_count", huge); }),
                "llama.attention.head_count is not an integer"));
+}
+
+TEST_CASE("recurrent layers that contradict themselves are refused with the key that says it") {
+  const test::TemporaryFolder folder;
+  test::write_checkpoint(folder, test::reference_case("Qwen 3.5 that ends with a recurrent layer"),
+                         gpu::DType::f32);
+  const auto refused = [&](const std::string& key, auto value) {
+    GgufWriter file = test::to_gguf(folder.path(), "qwen35");
+    file.put("qwen35." + key, value);
+    return says(error_of(GgufSource(folder.write("m/m.gguf", file.bytes())).config()),
+                "qwen35." + key);
+  };
+  CHECK(refused("ssm.inner_size", std::uint32_t(95)));
+  CHECK(refused("ssm.inner_size", 1e300));
+  CHECK(refused("ssm.state_size", std::uint32_t(1) << 20));
+  CHECK(refused("ssm.time_step_rank", std::uint32_t(3)));
+  CHECK(refused("ssm.time_step_rank", std::uint32_t(0)));
+  CHECK(refused("ssm.group_count", std::uint32_t(0)));
+  CHECK(refused("ssm.conv_kernel", std::uint32_t(9)));
+  CHECK(refused("attention.recurrent_layers", std::vector<bool>{true}));
+  CHECK(refused("attention.recurrent_layers", std::string("all")));
 }
 
 TEST_CASE("a tensor that is missing, has another shape or is not expected is named") {

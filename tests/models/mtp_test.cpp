@@ -2,6 +2,7 @@
 // and what is said of those that bring none.
 #include "models/mtp.hpp"
 #include "models/sources.hpp"
+#include "tests/models/gguf_checkpoint.hpp"
 #include "tests/models/head_pair.hpp"
 #include "tests/models/reference_checkpoint.hpp"
 #include "tests/models/weights_file.hpp"
@@ -172,6 +173,45 @@ TEST_CASE("a model that also sees brings its block beside the part for text") {
   REQUIRE_MESSAGE(head, head.error().text());
   CHECK(test::same_bits(drafts(std::move(*head)), drafts(head_of("Qwen 3.5"))));
   CHECK(brings_mtp(folder.path()));
+}
+
+TEST_CASE(
+    "a block in a GGUF drafts what it drafts in a folder, with the file's tables or its own") {
+  for (const auto& [name, architecture] :
+       {std::pair("Qwen 3.5 that ends with a recurrent layer", "qwen35"), {"GLM-4.5", "glm4moe"}}) {
+    CAPTURE(name);
+    const auto prompt = prompt_of(name);
+    const test::TemporaryFolder folder;
+    test::write_checkpoint(folder, in_one_file(name), gpu::DType::bf16);
+    testing::GgufWriter file = test::to_gguf(folder.path(), architecture);
+    const auto drafts = [&](const std::string& location) {
+      auto head = head_in(location);
+      REQUIRE_MESSAGE(head, head.error().text());
+      test::HeadPair pair(std::move(*head));
+      pair.read(prompt);
+      return pair.draft(prompt, 0, int(prompt.size()), 1);
+    };
+    const test::Rows expected = drafts(folder.path());
+    const auto written = [&] { return folder.write("m/m.gguf", file.bytes()); };
+    CHECK(brings_mtp(written()));
+    CHECK(test::same_bits(drafts(written()), expected));
+    const std::string block = "blk.3.";
+    file.copy(block + "nextn.embed_tokens.weight", "token_embd.weight");
+    const Head copied = head_in(written()).value();
+    CHECK(copied.model->info().shared_bytes > 0);
+    CHECK(test::same_bits(drafts(written()), expected));
+    file.tensor(block + "nextn.embed_tokens.weight", {160, 48}, std::vector<float>(160 * 48, 0.5f));
+    CHECK_FALSE(test::same_bits(drafts(written()), expected));
+    file.tensor(block + "odd.weight", {1}, {1});
+    const auto odd = head_in(written());
+    REQUIRE_FALSE(odd);
+    CHECK(odd.error().text().find("odd") != std::string::npos);
+    for (const std::string& tensor : file.names()) // Some programs leave such blocks out.
+      if (tensor.starts_with(block))
+        file.drop(tensor);
+    CHECK_FALSE(brings_mtp(written()));
+    CHECK(head_in(written()).error().code == ErrorCode::not_found);
+  }
 }
 
 TEST_CASE("a checkpoint without such a block, or with half of one, is refused by name") {

@@ -88,6 +88,10 @@ public:
     tensor.type = type;
     tensor.bytes = encode(tensor.bytes);
   }
+  /// Puts a tensor once more, under another name.
+  void copy(const std::string& name, const std::string& from) {
+    tensors_[name] = tensors_.at(from);
+  }
   /// Where a file says that the tensor lies, in place of where it does.
   void misplace(const std::string& name, std::uint64_t offset) {
     tensors_.at(name).offset = std::to_string(offset);
