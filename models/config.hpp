@@ -112,6 +112,7 @@ struct ModelConfig {
   float attention_soft_cap = 0; ///< Cap of attention scores; 0: none, as for logits.
   bool output_gate = false;     ///< Attention's output is scaled by sigmoids of gates of its own.
   bool sinks = false;           ///< Each head has an attention sink (gpu::AttentionOptions::sinks).
+  float logit_scale = 1;        ///< Of logits, before their cap.
   float logit_soft_cap = 0;
   std::vector<RopeConfig> ropes;
   std::vector<LayerConfig> mixers;  ///< [layers]

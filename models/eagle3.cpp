@@ -120,7 +120,7 @@ Result<ModelConfig> read_block(const std::string& where, json::object block) {
 
 OuterNames names_in(const TensorFiles& files) {
   const bool original = files.has("midlayer.self_attn.q_proj.weight");
-  OuterNames names = OuterNames::below("");
+  OuterNames names = OuterNames::of({.prefix = ""});
   if (original)
     names = {"midlayer.", false, names.embedding, names.final_norm};
   names.fusion = "fc";

@@ -58,7 +58,8 @@ void set_windows(text::JsonFields& fields, ModelConfig& c, int window, const F& 
 }
 
 void read_mistral(text::JsonFields& fields, ModelConfig& c) {
-  const int window = window_of(fields, 4096);
+  const bool third = fields.string("model_type", "") == "ministral3";
+  const int window = window_of(fields, third ? 0 : 4096);
   set_windows(fields, c, window, [](int) { return true; });
 }
 
@@ -106,7 +107,8 @@ void read_mixtral(text::JsonFields& fields, ModelConfig& c) {
 }
 
 /// Reads the mixtures of Qwen's models. Every nth layer has one, unless it is listed as dense.
-void read_qwen_mixture(text::JsonFields& fields, ModelConfig& c, int ffn_absent) {
+void read_qwen_mixture(text::JsonFields& fields, ModelConfig& c, int ffn_absent,
+                       bool normalised = false) {
   const auto step = fields.integer("decoder_sparse_step", 1, limits::layers_max, 1);
   const json::value* list = fields.find("mlp_only_layers");
   if (list && !list->is_null() && !list->is_array())
@@ -118,7 +120,7 @@ void read_qwen_mixture(text::JsonFields& fields, ModelConfig& c, int ffn_absent)
                      listed && std::ranges::count(list->get_array(), json::value(layer)) > 0;
                  return !dense && (layer + 1) % step == 0;
                });
-  c.mixture->router.normalised = fields.boolean("norm_topk_prob", false);
+  c.mixture->router.normalised = fields.boolean("norm_topk_prob", normalised);
 }
 
 void read_qwen3_moe(text::JsonFields& fields, ModelConfig& c) {
@@ -253,6 +255,25 @@ void read_qwen3_5_moe(text::JsonFields& fields, ModelConfig& c) {
   c.mixture->shared_gate = true;
 }
 
+/// Reads the factors of Granite. What goes from layer to layer is kept divided by the factor of a
+/// layer's outputs, so that these are added as they are: a norm gives the same of it, if its
+/// epsilon is divided by the square.
+void read_granite(text::JsonFields& fields, ModelConfig& c) {
+  const auto factor = [&](const char* key) { return fields.number(key, 1e-4, 1e4, 1); };
+  const double residual = factor("residual_multiplier");
+  c.attention_scale = float(factor("attention_multiplier"));
+  c.embedding_scale = float(factor("embedding_multiplier") / residual);
+  c.norm_epsilon = float(double(c.norm_epsilon) / (residual * residual));
+  c.logit_scale = float(1 / factor("logits_scaling"));
+}
+
+void read_qwen3_next(text::JsonFields& fields, ModelConfig& c) {
+  read_qwen3_5(fields, c);
+  read_qwen_mixture(fields, c, 512, true);
+  c.mixture->shared_ffn = width_of(fields, "shared_expert_intermediate_size", 512);
+  c.mixture->shared_gate = true;
+}
+
 void read_phi3(text::JsonFields& fields, ModelConfig& c) {
   const int window = window_of(fields, 0);
   set_windows(fields, c, window, [](int) { return true; });
@@ -293,13 +314,28 @@ void read_gemma2(text::JsonFields& fields, ModelConfig& c) {
   c.attention_soft_cap = read_cap(fields, "attn_logit_softcapping", 50);
 }
 
+/// Gives the layers that have a window a rotation of their own.
+void rotate_windows_apart(text::JsonFields& fields, ModelConfig& c, double theta) {
+  c.ropes.push_back(read_local_rope(fields, c, theta));
+  for (LayerConfig& layer : c.mixers)
+    layer.rope = layer.window > 0 ? 1 : 0;
+}
+
+constexpr double olmo3_theta = 500'000;
+
+/// Reads OLMo 3's configuration. Layers with a window rotate unscaled.
+void read_olmo3(text::JsonFields& fields, ModelConfig& c) {
+  const int window = window_of(fields, 4096);
+  set_windows(fields, c, window, [](int layer) { return (layer + 1) % 4 != 0; });
+  rotate_windows_apart(fields, c, olmo3_theta);
+}
+
 /// Reads Gemma 3's configuration. Layers with a window have a RoPE base of their own. A cap of
 /// attention is refused: files may name one, but the reference leaves it out.
 void read_gemma3(text::JsonFields& fields, ModelConfig& c) {
   read_gemma(fields, c, 0, fields.integer("sliding_window_pattern", 1, limits::layers_max, 6));
-  c.ropes.push_back(read_local_rope(fields, c));
-  for (LayerConfig& layer : c.mixers)
-    layer.rope = layer.window > 0 ? 1 : 0;
+  rotate_windows_apart(
+      fields, c, fields.number("rope_local_base_freq", rope_theta_min, rope_theta_max, 10'000));
 }
 
 constexpr MtpTensors qwen_mtp{.prefix = "mtp.",
@@ -321,6 +357,16 @@ constexpr MtpTensors glm_mtp{.prefix = "model.layers.{}.",
                              .head = "shared_head.head",
                              .goes_on_normed = false};
 
+/// Names of models with a tower that sees, as the hub's folders and newer ones have them.
+const std::vector<ModelNames> beside_tower{
+    {"language_model.model.",
+     "language_model.lm_head",
+     {"vision_tower.", "multi_modal_projector."}},
+    {"model.language_model.", "lm_head", {"model.vision_tower.", "model.multi_modal_projector."}}};
+
+constexpr ShapeDefaults gemma3_shape{
+    .heads = 8, .kv_heads = 4, .vocabulary = 262'208, .context = 131'072};
+
 constexpr BlockTensors gemma_tensors{"input_layernorm", "post_attention_layernorm",
                                      "pre_feedforward_layernorm", "post_feedforward_layernorm"};
 
@@ -331,6 +377,17 @@ const Family families[] = {
     {.architecture = "MistralForCausalLM",
      .model_type = "mistral",
      .models = "Mistral 7B",
+     .read = read_mistral},
+    {.architecture = "Ministral3ForCausalLM",
+     .model_type = "ministral3",
+     .models = "Ministral 3 (text)",
+     .norm_epsilon = 1e-5,
+     .read = read_mistral},
+    {.architecture = "Mistral3ForConditionalGeneration",
+     .model_type = "mistral3",
+     .models = "Mistral Small 3.1 and 3.2, Ministral 3 (the text part)",
+     .text_config = "text_config",
+     .names = beside_tower,
      .read = read_mistral},
     {.architecture = "MixtralForCausalLM",
      .model_type = "mixtral",
@@ -356,7 +413,7 @@ const Family families[] = {
     {.architecture = "Qwen3_5ForCausalLM",
      .model_type = "qwen3_5_text",
      .models = "Qwen 3.5 and 3.6 (text)",
-     .tensors = {.others = {"mtp.", "model.visual."}},
+     .names = {{.others = {"mtp.", "model.visual."}}},
      .mtp = &qwen_mtp,
      .qk_norm = QkNorm::per_head,
      .norms_plus_one = true,
@@ -367,7 +424,7 @@ const Family families[] = {
      .model_type = "qwen3_5",
      .models = "Qwen 3.5 and 3.6 (the text part)",
      .text_config = "text_config",
-     .tensors = {.prefix = "model.language_model.", .others = {"mtp.", "model.visual."}},
+     .names = {{"model.language_model.", "lm_head", {"mtp.", "model.visual."}}},
      .mtp = &qwen_mtp,
      .qk_norm = QkNorm::per_head,
      .norms_plus_one = true,
@@ -377,7 +434,8 @@ const Family families[] = {
     {.architecture = "Qwen3_5MoeForCausalLM",
      .model_type = "qwen3_5_moe_text",
      .models = "Qwen 3.5 and 3.6 MoE (text)",
-     .tensors = {.shared_expert = "mlp.shared_expert.", .others = {"mtp.", "model.visual."}},
+     .tensors = {.shared_expert = "mlp.shared_expert."},
+     .names = {{.others = {"mtp.", "model.visual."}}},
      .mtp = &qwen_mtp,
      .qk_norm = QkNorm::per_head,
      .norms_plus_one = true,
@@ -388,15 +446,25 @@ const Family families[] = {
      .model_type = "qwen3_5_moe",
      .models = "Qwen 3.5 and 3.6 MoE (the text part)",
      .text_config = "text_config",
-     .tensors = {.shared_expert = "mlp.shared_expert.",
-                 .prefix = "model.language_model.",
-                 .others = {"mtp.", "model.visual."}},
+     .tensors = {.shared_expert = "mlp.shared_expert."},
+     .names = {{"model.language_model.", "lm_head", {"mtp.", "model.visual."}}},
      .mtp = &qwen_mtp,
      .qk_norm = QkNorm::per_head,
      .norms_plus_one = true,
      .rope = {.partial = true, .rotated = 0.25},
      .head_dim = 256,
      .read = read_qwen3_5_moe},
+    {.architecture = "Qwen3NextForCausalLM",
+     .model_type = "qwen3_next",
+     .models = "Qwen 3 Next",
+     .tensors = {.shared_expert = "mlp.shared_expert.", .joined_heads = true},
+     .names = {{.others = {"mtp."}}},
+     .mtp = &qwen_mtp,
+     .qk_norm = QkNorm::per_head,
+     .norms_plus_one = true,
+     .rope = {.partial = true, .rotated = 0.25},
+     .head_dim = 256,
+     .read = read_qwen3_next},
     {.architecture = "Qwen2MoeForCausalLM",
      .model_type = "qwen2_moe",
      .models = "Qwen 1.5 and 2 MoE",
@@ -437,6 +505,22 @@ const Family families[] = {
      .norms_plus_one = true,
      .tied_embedding = true,
      .rope = {.theta = 1'000'000, .by_layer_type = true},
+     .shape = gemma3_shape,
+     .head_dim = 256,
+     .activation_key = "hidden_activation",
+     .activation = "gelu_pytorch_tanh",
+     .read = read_gemma3},
+    {.architecture = "Gemma3ForConditionalGeneration",
+     .model_type = "gemma3",
+     .models = "Gemma 3 (the text part)",
+     .text_config = "text_config",
+     .tensors = gemma_tensors,
+     .names = beside_tower,
+     .qk_norm = QkNorm::per_head,
+     .norms_plus_one = true,
+     .tied_embedding = true,
+     .rope = {.theta = 1'000'000, .by_layer_type = true},
+     .shape = gemma3_shape,
      .head_dim = 256,
      .activation_key = "hidden_activation",
      .activation = "gelu_pytorch_tanh",
@@ -454,12 +538,24 @@ const Family families[] = {
      .tied_embedding = true,
      .rope = {.theta = 2'000'000},
      .read = read_smollm3},
+    {.architecture = "GraniteForCausalLM",
+     .model_type = "granite",
+     .models = "Granite 3",
+     .read = read_granite},
     {.architecture = "Olmo2ForCausalLM",
      .model_type = "olmo2",
      .models = "OLMo 2",
      .tensors = {"", "post_attention_layernorm", "", "post_feedforward_layernorm"},
      .qk_norm = QkNorm::full_width,
      .norm_epsilon = 1e-5},
+    {.architecture = "Olmo3ForCausalLM",
+     .model_type = "olmo3",
+     .models = "OLMo 3",
+     .tensors = {"", "post_attention_layernorm", "", "post_feedforward_layernorm"},
+     .qk_norm = QkNorm::full_width,
+     .norm_epsilon = 1e-5,
+     .rope = {.theta = olmo3_theta, .by_layer_type = true},
+     .read = read_olmo3},
     {.architecture = "OlmoeForCausalLM",
      .model_type = "olmoe",
      .models = "OLMoE",

@@ -30,9 +30,24 @@ struct BlockTensors {
   const char* shared_gate = "mlp.shared_expert_gate";
   ExpertOrder order = ExpertOrder::below;
   bool fused = false; ///< It has qkv_proj and gate_up_proj, in place of three and two tensors.
+  /// Recurrent layers have delta_joined and delta_rates, in place of two tensors each.
+  bool joined_heads = false;
+};
+
+/// Names of what is around the blocks.
+struct ModelNames {
   const char* prefix = "model."; ///< Before the names of all tensors but the head's.
+  const char* head = "lm_head";
   /// Prefixes of tensors that are not read: other parts of a model that does more than write.
   std::vector<const char*> others = {};
+};
+
+/// Sizes that config.json may leave out; 0: it may not.
+struct ShapeDefaults {
+  int heads = 0;
+  int kv_heads = 0; ///< 0: as many as heads.
+  int vocabulary = 0;
+  int context = 0;
 };
 
 /// Names of a block that drafts, by multi-token prediction (mtp.hpp), and of what it needs beside
@@ -59,6 +74,9 @@ struct Family {
   /// The object in config.json that describes what writes, in a model that also sees or hears.
   const char* text_config = "";
   BlockTensors tensors = {};
+  /// Versions of the program that writes such folders name differently: a folder has the first of
+  /// these whose embedding it holds.
+  std::vector<ModelNames> names = {ModelNames()};
   const MtpTensors* mtp = nullptr; ///< Null: its models bring no block that drafts.
   QkNorm qk_norm = QkNorm::none;
   bool norms_plus_one = false;
@@ -66,6 +84,7 @@ struct Family {
   bool tied_embedding = false;
   double norm_epsilon = 1e-6;
   RopeRules rope = {};
+  ShapeDefaults shape = {};
   int head_dim = 0; ///< 0: hidden size / heads
   const char* activation_key = "hidden_act";
   const char* activation = "silu";

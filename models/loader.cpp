@@ -5,6 +5,8 @@
 #include "models/packer.hpp"
 
 #include <fmt/format.h>
+#include <initializer_list>
+#include <numeric>
 
 namespace paceline::models {
 namespace {
@@ -43,7 +45,7 @@ public:
     if (c.fusion)
       load_fusion(w, *c.fusion);
     if (last)
-      w.final_norm = norm({TensorRole::final_norm}, c.hidden);
+      w.final_norm = norm({TensorRole::final_norm}, c.hidden, c.logit_scale);
     for (const RopeConfig& rope : c.ropes)
       w.ropes.push_back(rope_tables(rope));
     return loaded(std::move(w));
@@ -175,9 +177,14 @@ private:
   /// numbers.
   void set_rule(TransformerBlock& b, int i, const DeltaConfig& delta) {
     const gpu::DeltaRule rule = delta.rule();
-    b.rates = packer_.pack({{{TensorRole::delta_strength, i}, rule.value_heads},
-                            {{TensorRole::delta_rate, i}, rule.value_heads}},
-                           config_.hidden);
+    const int each = rule.value_heads / rule.key_heads;
+    if (tensors_.has(TensorRole::delta_rates))
+      b.rates = packer_.pack({by_part({TensorRole::delta_rates, i}, rule.key_heads, {each, each})},
+                             config_.hidden);
+    else
+      b.rates = packer_.pack({{{TensorRole::delta_strength, i}, rule.value_heads},
+                              {{TensorRole::delta_rate, i}, rule.value_heads}},
+                             config_.hidden);
     b.delta_norm = packer_.norm({TensorRole::delta_norm, i}, rule.value_dim, 0);
     const auto kernel =
         packer_.keep(tensors_.kernel({TensorRole::delta_kernel, i}, rule.channels(), rule.taps));
@@ -195,6 +202,20 @@ private:
     b.kernel = packer_.upload(by_tap);
     b.speeds = packer_.upload(*speeds);
     b.offsets = packer_.upload(*offsets);
+  }
+
+  /// Returns a matrix whose rows are those of one head after the other, each in parts of such
+  /// sizes, with the first parts of all heads first.
+  static LayerPart by_part(TensorKey key, int heads, std::initializer_list<int> sizes) {
+    const int head_rows = std::accumulate(sizes.begin(), sizes.end(), 0);
+    LayerPart out{key, heads * head_rows, false, {}};
+    int before = 0;
+    for (const int size : sizes) {
+      for (int head = 0; head < heads; ++head)
+        out.own.push_back({head * head_rows + before, size});
+      before += size;
+    }
+    return out;
   }
 
   void set_router(TransformerBlock& b, int i, const MixtureConfig& mixture) {
@@ -223,9 +244,15 @@ private:
     const Range heads = shard_.heads(c);
     if (c.is_recurrent(i)) {
       const gpu::DeltaRule rule = c.delta->rule();
-      b.qkv = layer({{{TensorRole::delta_in, i}, rule.channels()},
-                     {{TensorRole::delta_gate, i}, rule.values()}},
-                    c.hidden);
+      const int values = rule.values() / rule.key_heads;
+      if (tensors_.has(TensorRole::delta_joined))
+        b.qkv = layer({by_part({TensorRole::delta_joined, i}, rule.key_heads,
+                               {rule.key_dim, rule.key_dim, values, values})},
+                      c.hidden);
+      else
+        b.qkv = layer({{{TensorRole::delta_in, i}, rule.channels()},
+                       {{TensorRole::delta_gate, i}, rule.values()}},
+                      c.hidden);
       b.attention_out = layer({{{TensorRole::delta_out, i}, c.hidden}}, rule.values());
     } else {
       b.qkv = query_key_value(i);
@@ -328,8 +355,8 @@ private:
   }
 
   /// Returns null if the family has no such norm.
-  Norm norm(TensorKey key, int size) {
-    return packer_.norm(key, size, config_.norms_plus_one ? 1 : 0);
+  Norm norm(TensorKey key, int size, float times = 1) {
+    return packer_.norm(key, size, config_.norms_plus_one ? 1 : 0, times);
   }
 
   /// Makes tables of cos and sin. Angles are products of f32, as in the implementations that models

@@ -204,12 +204,12 @@ bool Packer::alike(TensorKey first, const std::vector<gpu::HostMatrix>& parts, T
   return false;
 }
 
-std::shared_ptr<gpu::Buffer> Packer::norm(TensorKey key, int size, float plus) {
+std::shared_ptr<gpu::Buffer> Packer::norm(TensorKey key, int size, float plus, float times) {
   if (!tensors_.has(key.role))
     return nullptr;
   auto values = keep(tensors_.vector(key, size));
   for (std::size_t i = 0; values && i < values->size(); ++i)
-    (*values)[i] += plus;
+    (*values)[i] = ((*values)[i] + plus) * times;
   return values ? upload(*values) : nullptr;
 }
 

@@ -36,8 +36,9 @@ public:
   std::shared_ptr<const gpu::Weight> pack(const std::vector<LayerPart>& parts, int cols,
                                           const std::optional<gpu::Quantization>& quantization = {},
                                           const std::optional<Range>& own = {});
-  /// Packs a norm's weight, to which `plus` is added. Null if the family has no such norm.
-  std::shared_ptr<gpu::Buffer> norm(TensorKey key, int size, float plus);
+  /// Packs a norm's weight, to which `plus` is added, `times` a factor. Null if the family has no
+  /// such norm.
+  std::shared_ptr<gpu::Buffer> norm(TensorKey key, int size, float plus, float times = 1);
   std::shared_ptr<gpu::Buffer> upload(const std::vector<float>& values);
 
   /// Returns the value, or none after an error, which it remembers.

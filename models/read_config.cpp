@@ -80,16 +80,23 @@ void read_activation(text::JsonFields& fields, const Family& family, ModelConfig
 void read_shape(text::JsonFields& fields, const Family& family, ModelConfig& c) {
   c.hidden = int(fields.integer("hidden_size", 1, limits::hidden_max));
   c.layers = int(fields.integer("num_hidden_layers", 1, limits::layers_max));
-  c.heads = int(fields.integer("num_attention_heads", 1, limits::heads_max));
-  c.kv_heads = int(fields.integer("num_key_value_heads", 1, limits::heads_max, c.heads));
+  const auto absent = [](int size) {
+    return size > 0 ? std::optional<std::int64_t>(size) : std::nullopt;
+  };
+  const ShapeDefaults& sizes = family.shape;
+  c.heads = int(fields.integer("num_attention_heads", 1, limits::heads_max, absent(sizes.heads)));
+  c.kv_heads = int(fields.integer("num_key_value_heads", 1, limits::heads_max,
+                                  sizes.kv_heads > 0 ? sizes.kv_heads : c.heads));
   c.head_dim = int(fields.integer("head_dim", 1, limits::head_dim_max,
                                   family.head_dim > 0 ? family.head_dim : c.hidden / c.heads));
   // A model of mixtures alone need not say how wide a dense layer would be.
   c.ffn =
       int(fields.integer("intermediate_size", 1, 8 * limits::hidden_max,
                          fields.find("moe_intermediate_size") ? std::optional(1) : std::nullopt));
-  c.vocabulary = int(fields.integer("vocab_size", 1, text::limits::vocabulary_max));
-  c.context = int(fields.integer("max_position_embeddings", 1, limits::context_max));
+  c.vocabulary =
+      int(fields.integer("vocab_size", 1, text::limits::vocabulary_max, absent(sizes.vocabulary)));
+  c.context =
+      int(fields.integer("max_position_embeddings", 1, limits::context_max, absent(sizes.context)));
 }
 
 void check_shape(text::JsonFields& fields, const Family& family, const ModelConfig& c) {

@@ -12,9 +12,6 @@ namespace paceline::models {
 namespace json = boost::json;
 namespace {
 
-constexpr double theta_min = 1.001;
-constexpr double theta_max = 1e12;
-
 /// One rotation's fields, wherever they stand in the file.
 struct Rope {
   text::JsonFields& fields;
@@ -127,7 +124,7 @@ RopeConfig read_object(text::JsonFields& fields, const std::string& key, const j
   const bool flat = !fields.spellings().empty(); // a file of another format, without objects
   text::JsonFields inner(flat ? fields.where() : fields.where() + ": " + key, object,
                          fields.spellings());
-  theta = inner.number("rope_theta", theta_min, theta_max, theta);
+  theta = inner.number("rope_theta", rope_theta_min, rope_theta_max, theta);
   const double rotated = inner.number("partial_rotary_factor", 0, 1,
                                       fields.number("partial_rotary_factor", 0, 1, rules.rotated));
   const std::string type = inner.string("rope_type", inner.string("type", "default"));
@@ -137,8 +134,11 @@ RopeConfig read_object(text::JsonFields& fields, const std::string& key, const j
                             config.architecture),
                 "use a checkpoint that rotates whole heads");
   const int dims = int(config.head_dim * rotated) / 2 * 2;
-  RopeConfig out = rotation({inner, theta, dims, trained_positions(fields, inner, config, rules)},
-                            type, config.context);
+  const double trained = trained_positions(fields, inner, config, rules);
+  RopeConfig out = rotation({inner, theta, dims, trained}, type, config.context);
+  // Behind the positions of training this option scales queries, which is not known here.
+  if (inner.number("llama_4_scaling_beta", 0, 1e3, 0) > 0)
+    config.context = std::min(config.context, int(trained));
   if (type != "default" && !rules.scaled)
     inner.wrong(ErrorCode::unsupported,
                 fmt::format("{} {} is not known for {}", inner.spelled("rope_type"),
@@ -168,7 +168,7 @@ const json::object* whole_of(text::JsonFields& fields, std::string_view key,
 } // namespace
 
 RopeConfig read_rope(text::JsonFields& fields, ModelConfig& config, const RopeRules& rules) {
-  const double theta = fields.number("rope_theta", theta_min, theta_max, rules.theta);
+  const double theta = fields.number("rope_theta", rope_theta_min, rope_theta_max, rules.theta);
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     const json::value* value = fields.find(key);
     const json::object* object = value ? value->if_object() : nullptr;
@@ -192,8 +192,7 @@ RopeConfig read_rope(text::JsonFields& fields, ModelConfig& config, const RopeRu
                      theta, rules);
 }
 
-RopeConfig read_local_rope(text::JsonFields& fields, ModelConfig& config) {
-  const double theta = fields.number("rope_local_base_freq", theta_min, theta_max, 10'000);
+RopeConfig read_local_rope(text::JsonFields& fields, ModelConfig& config, double theta) {
   const json::value* value = fields.find("rope_parameters");
   const json::object* local =
       value && value->is_object() ? object_in(value->get_object(), "sliding_attention") : nullptr;

@@ -6,6 +6,10 @@
 
 namespace paceline::models {
 
+/// Bounds of a rotation's base.
+inline constexpr double rope_theta_min = 1.001;
+inline constexpr double rope_theta_max = 1e12;
+
 /// The differences between families.
 struct RopeRules {
   double theta = 10'000; ///< Base if config.json does not give one.
@@ -25,7 +29,8 @@ struct RopeRules {
 /// known, is refused by name.
 RopeConfig read_rope(text::JsonFields& fields, ModelConfig& config, const RopeRules& rules);
 
-/// Reads the rotation of layers with a window, if it is a different one (Gemma 3).
-RopeConfig read_local_rope(text::JsonFields& fields, ModelConfig& config);
+/// Reads the rotation of layers with a window, if it is a different one (Gemma 3, OLMo 3). theta:
+/// its base, if it has no object that gives one.
+RopeConfig read_local_rope(text::JsonFields& fields, ModelConfig& config, double theta);
 
 } // namespace paceline::models

@@ -17,6 +17,13 @@ using text::shown_path;
 
 namespace {
 
+const ModelNames& names_in(const TensorFiles& files, const Family& family) {
+  for (const ModelNames& names : family.names)
+    if (files.has(std::string(names.prefix) + "embed_tokens.weight"))
+      return names;
+  return family.names.front();
+}
+
 int experts_in(const ModelConfig& config) {
   return config.mixture ? config.mixture->experts : 0;
 }
@@ -34,9 +41,14 @@ Result<ModelConfig> FolderSource::config() const {
 Result<std::unique_ptr<TensorSource>> FolderSource::tensors(const ModelConfig& config) const {
   return TensorFiles::open(location())
       .map([&](TensorFiles&& files) -> std::unique_ptr<TensorSource> {
-        const BlockTensors& names = family_of(config.architecture).tensors;
-        return std::make_unique<FolderTensors>(std::move(files), names, config.quantization,
-                                               OuterNames::below(names.prefix), experts_in(config));
+        const Family& family = family_of(config.architecture);
+        const ModelNames& names = names_in(files, family);
+        auto out =
+            std::make_unique<FolderTensors>(std::move(files), family.tensors, config.quantization,
+                                            OuterNames::of(names), experts_in(config));
+        for (const char* other : names.others)
+          out->ignore_all(other);
+        return out;
       });
 }
 
@@ -50,7 +62,7 @@ Result<std::unique_ptr<TensorSource>> FolderSource::mtp_tensors(const ModelConfi
         const MtpTensors& names = *family.mtp;
         const std::string prefix = fmt::format(fmt::runtime(names.prefix), config.layers);
         const auto named = [&](const char* name) { return prefix + name; };
-        const OuterNames whole = OuterNames::below(family.tensors.prefix);
+        const OuterNames whole = OuterNames::of(names_in(files, family));
         const std::string head = config.tied_embedding ? whole.embedding : whole.head;
         std::set<std::string, std::less<>> copies;
         for (const auto& [own, model] :
@@ -62,10 +74,8 @@ Result<std::unique_ptr<TensorSource>> FolderSource::mtp_tensors(const ModelConfi
         });
         if (files.tensors().empty())
           return nullptr;
-        BlockTensors block = family.tensors;
-        block.others.clear();
         return std::make_unique<FolderTensors>(
-            std::move(files), block, config.quantization,
+            std::move(files), family.tensors, config.quantization,
             OuterNames{named(names.blocks), *names.blocks != '\0', named(names.embedding),
                        named(names.final_norm), named(names.head), named(names.fusion),
                        named(names.fusion_norm), named(names.token_norm)},

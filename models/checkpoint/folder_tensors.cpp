@@ -23,9 +23,11 @@ bool is_block_weight(std::string_view name) {
   const ModelPart part = part_of(name);
   const bool router = name.ends_with(".gate.weight") || name.ends_with(".router.weight") ||
                       name.ends_with(".shared_expert_gate.weight");
-  const bool rates = name.ends_with(".in_proj_a.weight") || name.ends_with(".in_proj_b.weight");
-  const bool in_block =
-      name.starts_with("model.layers.") || name.starts_with("model.language_model.layers.");
+  const bool rates = name.ends_with(".in_proj_a.weight") || name.ends_with(".in_proj_b.weight") ||
+                     name.ends_with(".in_proj_ba.weight");
+  const bool in_block = name.starts_with("model.layers.") ||
+                        name.starts_with("model.language_model.layers.") ||
+                        name.starts_with("language_model.model.layers.");
   return name.ends_with(".weight") && !router && !rates && in_block &&
          (part == ModelPart::attention || part == ModelPart::feed_forward);
 }
@@ -44,8 +46,6 @@ FolderTensors::FolderTensors(TensorFiles files, const BlockTensors& names,
     if (tensor.entry->name.ends_with(".self_attn.rotary_emb.inv_freq") ||
         quantized_.is_of_activations(tensor.entry->name))
       files_.ignore(tensor.entry->name);
-  for (const char* other : names_.others)
-    files_.ignore_all(other);
 }
 
 bool FolderTensors::has(TensorRole role) const {
@@ -57,6 +57,8 @@ bool FolderTensors::has(TensorRole role) const {
   case TensorRole::up: return !names_.fused;
   case TensorRole::query_key_value:
   case TensorRole::gate_up: return names_.fused;
+  case TensorRole::delta_joined:
+  case TensorRole::delta_rates: return names_.joined_heads;
   case TensorRole::attention_norm:
   case TensorRole::attention_post_norm:
   case TensorRole::ffn_norm:
@@ -169,6 +171,8 @@ const char* FolderTensors::name_in_block(TensorRole role) const {
   case TensorRole::delta_gate: return "linear_attn.in_proj_z";
   case TensorRole::delta_strength: return "linear_attn.in_proj_b";
   case TensorRole::delta_rate: return "linear_attn.in_proj_a";
+  case TensorRole::delta_joined: return "linear_attn.in_proj_qkvz";
+  case TensorRole::delta_rates: return "linear_attn.in_proj_ba";
   case TensorRole::delta_kernel: return "linear_attn.conv1d";
   case TensorRole::delta_speed: return "linear_attn.A_log";
   case TensorRole::delta_offset: return "linear_attn.dt_bias";

@@ -31,9 +31,9 @@ struct OuterNames {
   std::string fusion_norm = "";
   std::string token_norm = "";
 
-  /// Returns those of a model whose names have a prefix, such as "model.".
-  static OuterNames below(const std::string& prefix) {
-    return {prefix + "layers.", true, prefix + "embed_tokens", prefix + "norm"};
+  static OuterNames of(const ModelNames& names) {
+    const std::string prefix = names.prefix;
+    return {prefix + "layers.", true, prefix + "embed_tokens", prefix + "norm", names.head};
   }
 };
 
@@ -42,6 +42,8 @@ public:
   /// experts: of a mixture; 0: there is none.
   FolderTensors(TensorFiles files, const BlockTensors& names, StoredQuantization quantization,
                 OuterNames outer, int experts = 0);
+  /// Tells that tensors whose names begin like this are not read.
+  void ignore_all(std::string_view prefix) { files_.ignore_all(prefix); }
 
   bool has(TensorRole role) const override;
   gpu::DType dtype() const override { return files_.dtype(); }

@@ -21,6 +21,7 @@ constexpr GgufArchitecture known_architectures[] = {
     {"gemma3", "Gemma3ForCausalLM"},
     {"glm4moe", "Glm4MoeForCausalLM", false, "post_attention_norm", 2},
     {"gpt-oss", "GptOssForCausalLM", false, "post_attention_norm", 3},
+    {"granite", "GraniteForCausalLM", true},
     {"llama", "LlamaForCausalLM", true},
     {"mistral3", "MistralForCausalLM", true},
     {"olmo2", "Olmo2ForCausalLM"},
@@ -32,6 +33,7 @@ constexpr GgufArchitecture known_architectures[] = {
     {"qwen35", "Qwen3_5ForCausalLM", false, "post_attention_norm"},
     {"qwen35moe", "Qwen3_5MoeForCausalLM", false, "post_attention_norm"},
     {"qwen3moe", "Qwen3MoeForCausalLM"},
+    {"qwen3next", "Qwen3NextForCausalLM", false, "post_attention_norm"},
     {"smollm3", "SmolLM3ForCausalLM", true},
 };
 
@@ -109,12 +111,13 @@ public:
       put(config_, entry);
     const bool windowed = translate_windows();
     // The name "llama" stands for Llama, for Mistral, of which only Mistral has windows, and for
-    // Mixtral.
-    const bool llama = std::string_view(architecture_.name) == "llama";
+    // Mixtral; "olmo2" for OLMo 2 and 3, of which only OLMo 3 has any.
+    const bool llama = is("llama");
     const bool mixtral = translate_experts(llama);
-    config_["architectures"] = json::array{mixtral             ? "MixtralForCausalLM"
-                                           : windowed && llama ? "MistralForCausalLM"
-                                                               : architecture_.family};
+    config_["architectures"] = json::array{mixtral                   ? "MixtralForCausalLM"
+                                           : windowed && llama       ? "MistralForCausalLM"
+                                           : windowed && is("olmo2") ? "Olmo3ForCausalLM"
+                                                                     : architecture_.family};
     translate_draft_blocks();
     translate_recurrence();
     translate_shape();
@@ -132,6 +135,7 @@ private:
   std::string key(std::string_view below) const {
     return fmt::format("{}.{}", architecture_.name, below);
   }
+  bool is(std::string_view architecture) const { return architecture_.name == architecture; }
   const GgufValue* find(std::string_view below) const { return files_.find(key(below)); }
   double number(std::string_view below, double absent) {
     const auto out = files_.number(key(below));
@@ -164,7 +168,7 @@ private:
                   : architecture_.gating == 2        ? "n_routed_experts"
                                                      : "num_experts",
                   "expert_count"});
-    config_["norm_topk_prob"] = std::string_view(architecture_.name) == "qwen3moe";
+    config_["norm_topk_prob"] = is("qwen3moe") || is("qwen3next");
     put(config_, {"norm_topk_prob", "expert_weights_norm"});
     const double known = architecture_.gating;
     if (number("expert_gating_func", known) != known)
@@ -180,7 +184,7 @@ private:
     put(config_, {"mtp_num_hidden_layers", "nextn_predict_layers"}); // Qwen's name for it.
     if (blocks > 0 && stated("num_hidden_layers") > 0)
       config_["num_hidden_layers"] = stated("num_hidden_layers") - blocks;
-    if (std::string_view(architecture_.name) == "glm4moe")
+    if (is("glm4moe"))
       config_["use_qk_norm"] = files_.tensor("blk.0.attn_q_norm.weight") != nullptr;
   }
 
@@ -238,7 +242,7 @@ private:
   }
 
   /// Returns true for Gemma 2, which has its window even if the file does not mention one.
-  bool absent_means_default() const { return std::string_view(architecture_.name) == "gemma2"; }
+  bool absent_means_default() const { return is("gemma2"); }
 
   void translate_shape() {
     const std::int64_t heads = stated("num_attention_heads");
@@ -262,7 +266,7 @@ private:
   /// Adds what Gemma's files leave to the reader: its largest models scale attention by another
   /// length.
   void translate_gemma(std::int64_t heads, std::int64_t hidden, double head) {
-    const bool third = std::string_view(architecture_.name) == "gemma3";
+    const bool third = is("gemma3");
     const double layers = number("block_count", 0);
     const bool largest = layers == (third ? 62 : 46);
     config_["query_pre_attn_scalar"] = largest && heads > 0 ? double(hidden / heads) : head;
@@ -300,7 +304,11 @@ private:
       put(rope, entry);
     if (rope.contains("mscale_all_dim"))
       rope["mscale"] = 1;
-    if (std::string_view(architecture_.name) == "gpt-oss")
+    if (is("mistral3")) { // Ministral 3's name for the same stands here.
+      put(rope, {"llama_4_scaling_beta", "attention.temperature_scale"});
+      config_.erase("attn_temperature_tuning");
+    }
+    if (is("gpt-oss"))
       rope["truncate"] = false; // As in its config.json; the file has no word for it.
     for (const char* one : {"rope.scaling.yarn_ext_factor", "rope.scaling.attn_factor"})
       if (number(one, 1) != 1)
@@ -313,7 +321,7 @@ private:
   Result<ModelConfig> finish(ModelConfig&& config) const {
     config.norms_plus_one = false; // The program that wrote the file has added it.
     if (config.delta)
-      config.delta->apart = true;
+      config.delta->apart = !is("qwen3next");
     const auto has_bias = [&](std::initializer_list<const char*> layers) {
       return std::ranges::any_of(layers, [&](const char* layer) {
         return files_.tensor(fmt::format("blk.0.{}.bias", layer)) != nullptr;

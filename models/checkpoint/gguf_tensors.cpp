@@ -46,6 +46,8 @@ const char* name_in_file(TensorRole role) {
   case TensorRole::delta_gate: return "attn_gate";
   case TensorRole::delta_strength: return "ssm_beta";
   case TensorRole::delta_rate: return "ssm_alpha";
+  case TensorRole::delta_joined: break; // Only old files have such.
+  case TensorRole::delta_rates: return "ssm_ba";
   case TensorRole::delta_kernel: return "ssm_conv1d";
   case TensorRole::delta_speed: return "ssm_a";
   case TensorRole::delta_offset: return "ssm_dt";
@@ -185,6 +187,8 @@ bool GgufTensors::has(TensorRole role) const {
   case TensorRole::gate:
   case TensorRole::up: return !family_.fused;
   case TensorRole::gate_up: return family_.fused;
+  case TensorRole::delta_joined: return false;
+  case TensorRole::delta_rates: return family_.joined_heads;
   case TensorRole::embedding:
   case TensorRole::head: return files_->tensor(name({role})) && !copies_.contains(role);
   default: return true;

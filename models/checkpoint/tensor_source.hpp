@@ -27,6 +27,8 @@ enum class TensorRole {
   delta_gate,          ///< [values, hidden], of which its output's gates are made.
   delta_strength,      ///< [value_heads, hidden], of which rates b are made.
   delta_rate,          ///< [value_heads, hidden], of which decays are made.
+  delta_joined,        ///< [channels + values, hidden]: each key head's own part of in and gate.
+  delta_rates,         ///< [rates, hidden]: each key head's own part of strength and rate.
   delta_kernel,        ///< [channels, taps], its convolution's.
   delta_speed,         ///< [value_heads], below 0: gpu::DeltaRule::speeds.
   delta_offset,        ///< [value_heads]

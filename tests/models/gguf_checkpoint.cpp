@@ -42,6 +42,10 @@ constexpr Key keys[] = {
     {"rope_theta", "rope.freq_base", false},
     {"rope_local_base_freq", "rope.freq_base_swa", false},
     {"routed_scaling_factor", "expert_weights_scale", false},
+    {"attention_multiplier", "attention.scale", false},
+    {"embedding_multiplier", "embedding_scale", false},
+    {"residual_multiplier", "residual_scale", false},
+    {"logits_scaling", "logit_scale", false},
     {"linear_conv_kernel_dim", "ssm.conv_kernel"},
     {"linear_key_head_dim", "ssm.state_size"},
     {"linear_num_key_heads", "ssm.group_count"},
@@ -54,6 +58,8 @@ constexpr Key keys[] = {
 
 void put_rope(GgufWriter& out, const std::string& prefix, const json::object& config) {
   const json::value* value = config.if_contains("rope_scaling");
+  if (!value)
+    value = config.if_contains("rope_parameters");
   const json::object* rope = value ? value->if_object() : nullptr;
   const std::string type =
       !rope ? ""
@@ -65,6 +71,12 @@ void put_rope(GgufWriter& out, const std::string& prefix, const json::object& co
     if (type == "yarn")
       out.put(prefix + "rope.scaling.original_context_length",
               rope->at("original_max_position_embeddings").to_number<std::uint32_t>());
+    if (rope->contains("mscale_all_dim"))
+      out.put(prefix + "rope.scaling.yarn_log_multiplier",
+              rope->at("mscale_all_dim").to_number<float>());
+    if (rope->contains("llama_4_scaling_beta"))
+      out.put(prefix + "attention.temperature_scale",
+              rope->at("llama_4_scaling_beta").to_number<float>());
     if (rope->contains("beta_fast"))
       out.put(prefix + "rope.scaling.yarn_beta_fast", rope->at("beta_fast").to_number<float>());
   }
@@ -93,6 +105,7 @@ std::string name_in_gguf(std::string name, bool post_norms) {
       {"self_attn.sinks", "attn_sinks.weight"},
       {"linear_attn.in_proj_qkv", "attn_qkv"},
       {"linear_attn.in_proj_z", "attn_gate"},
+      {"linear_attn.in_proj_ba", "ssm_ba"},
       {"linear_attn.in_proj_b", "ssm_beta"},
       {"linear_attn.in_proj_a", "ssm_alpha"},
       {"linear_attn.conv1d", "ssm_conv1d"},
@@ -230,6 +243,24 @@ std::string recurrent_tensor(const std::string& name, std::string bytes, std::si
   return out;
 }
 
+/// A matrix of each key head's query, key, values and gates in two: all queries, keys and values,
+/// and all gates. row: bytes of a row.
+std::pair<std::string, std::string> unjoined(std::string_view joined, std::size_t row,
+                                             const json::object& config) {
+  const std::size_t heads = size_in(config, "linear_num_key_heads");
+  const std::size_t key = size_in(config, "linear_key_head_dim") * row;
+  const std::size_t value = size_in(config, "linear_num_value_heads") / heads *
+                            size_in(config, "linear_value_head_dim") * row;
+  std::string parts[4];
+  for (std::size_t at = 0; at < joined.size();)
+    for (std::size_t part = 0; part < 4; ++part) {
+      const std::size_t size = part < 2 ? key : value;
+      parts[part] += joined.substr(at, size);
+      at += size;
+    }
+  return {parts[0] + parts[1] + parts[2], parts[3]};
+}
+
 void put_recurrence(GgufWriter& out, const std::string& prefix, const json::object& config) {
   const std::size_t heads = size_in(config, "linear_num_value_heads");
   if (heads == 0)
@@ -320,10 +351,11 @@ GgufWriter to_gguf(const std::string& folder, const std::string& architecture) {
   const WeightsFile weights(folder);
   const bool post_norms = architecture.starts_with("gemma") || architecture == "olmo2" ||
                           architecture == "glm4moe" || architecture == "gpt-oss" ||
-                          architecture.starts_with("qwen35");
-  const bool plus_one = architecture.starts_with("gemma") || architecture.starts_with("qwen35");
-  const bool permuted =
-      architecture == "llama" || architecture == "mistral3" || architecture == "smollm3";
+                          architecture.starts_with("qwen35") || architecture == "qwen3next";
+  const bool plus_one = architecture.starts_with("gemma") || architecture.starts_with("qwen35") ||
+                        architecture == "qwen3next";
+  const bool permuted = architecture == "llama" || architecture == "mistral3" ||
+                        architecture == "smollm3" || architecture == "granite";
   for (const std::string& name : weights.names()) {
     const bool expert = name.find(".experts.") != name.npos;
     if (expert && architecture == "gpt-oss") {
@@ -368,8 +400,15 @@ GgufWriter to_gguf(const std::string& folder, const std::string& architecture) {
       bytes = interleaved(bytes, heads("num_attention_heads"), width);
     if (permuted && name.find("k_proj") != name.npos)
       bytes = interleaved(bytes, heads("num_key_value_heads"), width);
-    if (name.find(".linear_attn.") != name.npos)
+    if (architecture.starts_with("qwen35") && name.find(".linear_attn.") != name.npos)
       bytes = recurrent_tensor(name, std::move(bytes), width, config);
+    if (const auto at = name.find("in_proj_qkvz"); at != name.npos) {
+      const auto [qkv, z] = unjoined(bytes, width, config);
+      for (const auto& [part, rows] : {std::pair("in_proj_qkv", &qkv), {"in_proj_z", &z}})
+        out.tensor(name_in_gguf(std::string(name).replace(at, 12, part), post_norms), type,
+                   {rows->size() / width, shape[1]}, *rows);
+      continue;
+    }
     out.tensor(name_in_gguf(behind_layers(name, size_in(config, "num_hidden_layers")), post_norms),
                type, shape, bytes);
   }

@@ -42,6 +42,7 @@ std::vector<Case> cases() {
       {"SmolLM 2", "llama"},
       {"Mistral with a window", "llama"},
       {"Mistral without one", "mistral3"},
+      {"Ministral 3", "mistral3"},
       {"Qwen 2", "qwen2"},
       {"Qwen 3", "qwen3"},
       {"Gemma 2", "gemma2", whole},
@@ -51,6 +52,8 @@ std::vector<Case> cases() {
       {"Phi 3 that rotates a part of each head", "phi3"},
       {"SmolLM 3", "smollm3", {{"no_rope_layer_interval", 4}}},
       {"OLMo 2", "olmo2"},
+      {"OLMo 3", "olmo2"},
+      {"Granite 3", "granite"},
       {"Mixtral", "llama"},
       {"Qwen 3 MoE", "qwen3moe"},
       {"OLMoE", "olmoe"},
@@ -62,6 +65,7 @@ std::vector<Case> cases() {
       {"Qwen 3.5", "qwen35", {}, true},
       {"Qwen 3.5 that ends with a recurrent layer", "qwen35"},
       {"Qwen 3.5 MoE", "qwen35moe"},
+      {"Qwen 3 Next", "qwen3next"},
   };
 }
 
@@ -275,6 +279,8 @@ TEST_CASE("every architecture in a GGUF computes what its folder computes, bit f
       const auto other = opened(file);
       CHECK(other->info().dtype == gpu::to_string(dtype));
       CHECK(other->info().parameters == one->info().parameters);
+      CHECK(test::source_of(file)->config()->context ==
+            test::source_of(folder.path())->config()->context);
       if (own.reordered)
         CHECK(relative_error(logits(other), logits(one)) <
               (dtype == gpu::DType::f32 ? 1e-5 : 0.02));

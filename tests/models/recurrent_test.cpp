@@ -1,5 +1,5 @@
-// Recurrent models: their folders, and rows that are taken back. Their logits are compared in
-// reference_test.cpp.
+// Recurrent models: their configurations, and rows that are taken back. Their logits are compared
+// in reference_test.cpp.
 #include "models/checkpoint/folder.hpp"
 #include "models/quantize.hpp"
 #include "tests/models/reference_checkpoint.hpp"
@@ -59,47 +59,6 @@ TEST_CASE("windows of a recurrent model that are taken back leave the bits of pl
         CHECK(test::same_bits({given[std::size_t(i)]}, {expected[std::size_t(at + i)]}));
       at += 1 + right;
     }
-  }
-}
-
-TEST_CASE("a folder of a model that also sees is read for its text") {
-  for (const char* name : {"Qwen 3.5", "Qwen 3.5 MoE"}) {
-    CAPTURE(std::string(name));
-    const bool mixture = std::string(name).ends_with("MoE");
-    const json::object entry = test::reference_case(name);
-    const test::TemporaryFolder plain;
-    test::write_checkpoint(
-        plain,
-        [&] {
-          json::object one = entry;
-          one["shards"] = 1;
-          return one;
-        }(),
-        gpu::DType::bf16);
-    test::WeightsFile weights(plain.path());
-    for (const std::string& tensor : weights.names())
-      if (tensor.starts_with("model."))
-        weights.rename(tensor, "model.language_model." + tensor.substr(6));
-    for (const char* other : {"model.visual.blocks.0.norm1.weight", "mtp.fc.weight"})
-      weights.put(other, "BF16", {2}, std::string(4, '\0'));
-    json::object text = entry.at("config").as_object();
-    text.erase("architectures");
-    json::object config{
-        {"model_type", mixture ? "qwen3_5_moe" : "qwen3_5"},
-        {"architectures",
-         {mixture ? "Qwen3_5MoeForConditionalGeneration" : "Qwen3_5ForConditionalGeneration"}},
-        {"vision_config", {{"depth", 27}}},
-        {"text_config", text}};
-    const test::TemporaryFolder folder;
-    folder.write("model.safetensors", weights.bytes());
-    folder.write("config.json", json::serialize(config));
-    CHECK(test::same_bits(logits_in(folder.path()), logits_in(plain.path())));
-    config["text_config"] = 7;
-    CHECK(refusal(config).find("text_config is not an object") != std::string::npos);
-    text["linear_key_head_dim"] = "wide";
-    config["text_config"] = text;
-    CHECK(refusal(config).find("config.json: text_config: linear_key_head_dim") !=
-          std::string::npos);
   }
 }
 

@@ -37,7 +37,7 @@ GEMMA = {"hidden_activation": "gelu_pytorch_tanh", "head_dim": 16, "query_pre_at
 def case(name, architecture, options, change, dtypes=("f32", "bf16"), **more):
     model_type = {"Gemma3": "gemma3_text", "Qwen2Moe": "qwen2_moe", "Qwen3Moe": "qwen3_moe",
                   "Glm4Moe": "glm4_moe", "GptOss": "gpt_oss", "Qwen3_5": "qwen3_5_text",
-                  "Qwen3_5Moe": "qwen3_5_moe_text"}.get(architecture, architecture.lower())
+                  "Qwen3_5Moe": "qwen3_5_moe_text", "Qwen3Next": "qwen3_next"}.get(architecture, architecture.lower())
     config = {**BASE, "architectures": [architecture + "ForCausalLM"], "model_type": model_type, **options}
     return {"name": name, "config": config, "change": change, "dtypes": dtypes, **more}
 
@@ -167,6 +167,22 @@ CASES = [
           "shared_expert_intermediate_size": 40, "linear_num_key_heads": 1,
           "rope_parameters": {"rope_type": "default", "rope_theta": 10000000, "partial_rotary_factor": 0.25}},
          {"num_experts_per_tok": 3}),
+    case("Granite 3", "Granite",
+         {"attention_multiplier": 0.125, "embedding_multiplier": 12.0, "residual_multiplier": 0.22, "logits_scaling": 6.0,
+          "tie_word_embeddings": True, "rope_theta": 10000.0}, {"residual_multiplier": 0.4}),
+    case("OLMo 3", "Olmo3",
+         {"num_hidden_layers": 4, "sliding_window": 20, "rope_theta": 500000.0, "rope_scaling": {
+             "rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 16, "beta_fast": 32.0,
+             "beta_slow": 1.0, "attention_factor": 1.2079441541679836}}, {"rope_scaling": None}),
+    case("Ministral 3", "Ministral3",
+         {"head_dim": 16, "rope_parameters": {
+             "rope_type": "yarn", "rope_theta": 1000000.0, "factor": 16.0, "original_max_position_embeddings": 96,
+             "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1}},
+         {"sliding_window": 20}),
+    case("Qwen 3 Next", "Qwen3Next",
+         {**QWEN3_5, "num_experts": 8, "num_experts_per_tok": 4, "moe_intermediate_size": 24, "decoder_sparse_step": 1,
+          "shared_expert_intermediate_size": 40, "rope_theta": 10000000, "partial_rotary_factor": 0.25,
+          "full_attention_interval": 4}, {"num_experts_per_tok": 2}),
 ]
 
 
