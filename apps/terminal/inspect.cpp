@@ -83,7 +83,7 @@ Result<int> show_families(bool as_json) {
     list.push_back({{"architecture", family.architecture},
                     {"model_type", family.model_type},
                     {"models", family.models}});
-    text += fmt::format("{:<20} {}\n", family.architecture, family.models);
+    text += fmt::format("{:<34} {}\n", family.architecture, family.models);
   }
   return as_json ? print_json({{"families", std::move(list)}}) : print_text(text);
 }

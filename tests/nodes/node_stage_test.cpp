@@ -250,8 +250,9 @@ TEST_CASE("a node that comes back has no pages of before: no prompt goes on from
 
 TEST_CASE("a wire on which rows of a prompt take longer than a heartbeat is no node that is gone") {
   const auto node = open_node();
-  const Relay slow({.to_port = node->port(), .bytes_per_second = 1e6}); // 393 KB in a piece
+  const Relay slow({.to_port = node->port(), .bytes_per_second = 2e5}); // 393 KB in a piece
   EngineOptions options = in_two(*node);
+  options.faults.heartbeat = 1500ms; // Bytes come more often, however busy the machine.
   options.devices[1] = "node://127.0.0.1:" + std::to_string(slow.port());
   options.prefill_chunk = options.row_budget = 700;
   const Request request = requests().back();
