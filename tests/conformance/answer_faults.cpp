@@ -22,8 +22,11 @@ auto text_of(Kind kind, Change change) {
   return [kind, change](Exchange& exchange, Body& answer) {
     if (kind(exchange))
       each_choice(answer, [&](json::object& choice) {
-        if (auto* text = choice.if_contains("text"))
-          change(exchange, text->as_string());
+        auto* text = choice.if_contains("text");
+        if (auto* message = choice.if_contains("message"))
+          text = message->as_object().if_contains("content");
+        if (text && text->is_string())
+          change(exchange, text->get_string());
       });
   };
 }

@@ -46,12 +46,16 @@ std::optional<std::string> misfit(const std::string& text) {
                                             : std::optional<std::string>("has members of its own");
 }
 
+/// Makes chats: OpenAI documents no form for completions.
 std::vector<json::object> form_bodies(const Subject& subject, const json::value& format,
                                       double temperature) {
   std::vector<json::object> bodies;
   for (const char* prompt : prompts())
-    bodies.push_back(subject.body(prompt, form_tokens,
-                                  {{"temperature", temperature}, {"response_format", format}}));
+    bodies.push_back({{"model", subject.model()},
+                      {"messages", json::array{{{"role", "user"}, {"content", prompt}}}},
+                      {"max_tokens", form_tokens},
+                      {"temperature", temperature},
+                      {"response_format", format}});
   return bodies;
 }
 
