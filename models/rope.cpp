@@ -136,7 +136,7 @@ RopeConfig read_object(text::JsonFields& fields, const std::string& key, const j
   const int dims = int(config.head_dim * rotated) / 2 * 2;
   const double trained = trained_positions(fields, inner, config, rules);
   RopeConfig out = rotation({inner, theta, dims, trained}, type, config.context);
-  // Behind the positions of training this option scales queries, which is not known here.
+  // This option scales queries behind the positions of training, which no operation here does.
   if (inner.number("llama_4_scaling_beta", 0, 1e3, 0) > 0)
     config.context = std::min(config.context, int(trained));
   if (type != "default" && !rules.scaled)

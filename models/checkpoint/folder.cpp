@@ -17,6 +17,7 @@ using text::shown_path;
 
 namespace {
 
+/// Returns the names of the family that this folder has.
 const ModelNames& names_in(const TensorFiles& files, const Family& family) {
   for (const ModelNames& names : family.names)
     if (files.has(std::string(names.prefix) + "embed_tokens.weight"))
@@ -43,12 +44,11 @@ Result<std::unique_ptr<TensorSource>> FolderSource::tensors(const ModelConfig& c
       .map([&](TensorFiles&& files) -> std::unique_ptr<TensorSource> {
         const Family& family = family_of(config.architecture);
         const ModelNames& names = names_in(files, family);
-        auto out =
-            std::make_unique<FolderTensors>(std::move(files), family.tensors, config.quantization,
-                                            OuterNames::of(names), experts_in(config));
         for (const char* other : names.others)
-          out->ignore_all(other);
-        return out;
+          files.ignore_all(other);
+        return std::make_unique<FolderTensors>(std::move(files), family.tensors,
+                                               config.quantization, OuterNames::of(names),
+                                               experts_in(config));
       });
 }
 

@@ -42,8 +42,6 @@ public:
   /// experts: of a mixture; 0: there is none.
   FolderTensors(TensorFiles files, const BlockTensors& names, StoredQuantization quantization,
                 OuterNames outer, int experts = 0);
-  /// Tells that tensors whose names begin like this are not read.
-  void ignore_all(std::string_view prefix) { files_.ignore_all(prefix); }
 
   bool has(TensorRole role) const override;
   gpu::DType dtype() const override { return files_.dtype(); }

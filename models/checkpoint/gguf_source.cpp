@@ -237,7 +237,7 @@ Result<std::unique_ptr<TensorSource>> GgufSource::mtp_tensors(const ModelConfig&
   return GgufFiles::open(location()).map([&](auto&& files) -> std::unique_ptr<TensorSource> {
     if (!files->tensor(fmt::format("blk.{}.nextn.eh_proj.weight", config.layers)))
       return nullptr; // Some programs leave such blocks out, and keep their number.
-    return std::make_unique<GgufTensors>(std::move(files), config, GgufPartRead::draft_block);
+    return std::make_unique<GgufTensors>(std::move(files), config, GgufScope::draft_block);
   });
 }
 

@@ -148,10 +148,10 @@ std::vector<float> values_of(const GgufTensor& tensor) {
 } // namespace
 
 GgufTensors::GgufTensors(std::shared_ptr<const GgufFiles> files, const ModelConfig& config,
-                         GgufPartRead part)
+                         GgufScope scope)
     : files_(std::move(files)), family_(family_of(config.architecture).tensors),
       experts_(config.mixture ? config.mixture->experts : 0),
-      draft_block_(part == GgufPartRead::draft_block ? config.layers : -1) {
+      draft_block_(scope == GgufScope::draft_block ? config.layers : -1) {
   const auto architecture = gguf_architecture(*files_);
   if (architecture)
     ffn_norm_ = (*architecture)->ffn_norm;
@@ -170,8 +170,10 @@ GgufTensors::GgufTensors(std::shared_ptr<const GgufFiles> files, const ModelConf
   const char* const head = config.tied_embedding ? "token_embd.weight" : "output.weight";
   for (const auto& [role, model] :
        {std::pair(TensorRole::embedding, "token_embd.weight"), {TensorRole::head, head}})
-    if (same_bytes(files_->tensor(name({role})), files_->tensor(model)))
-      copies_.insert(role), taken_.insert(name({role}));
+    if (same_bytes(files_->tensor(name({role})), files_->tensor(model))) {
+      copies_.insert(role);
+      ignore({role});
+    }
 }
 
 bool GgufTensors::has(TensorRole role) const {

@@ -21,8 +21,8 @@ struct PairedRows {
   int head = 0; ///< Rows of a head.
 };
 
-/// The part of a file that is read: the model's layers, or the block behind them that drafts.
-enum class GgufPartRead { layers, draft_block };
+/// What is read of a file: the model's layers, or the block behind them that drafts.
+enum class GgufScope { layers, draft_block };
 
 /// Hands out matrices as they lie in the file. Blocks that no kernel multiplies by are decoded
 /// exactly, to f32, which the loader rounds to the type in which the model is computed.
@@ -30,7 +30,7 @@ class GgufTensors final : public TensorSource {
 public:
   /// config: read_gguf_config(files)
   GgufTensors(std::shared_ptr<const GgufFiles> files, const ModelConfig& config,
-              GgufPartRead part = GgufPartRead::layers);
+              GgufScope scope = GgufScope::layers);
 
   bool has(TensorRole role) const override;
   /// Returns bf16 if some matrix is of blocks.

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <string>
 #include <vector>
 
@@ -178,7 +179,10 @@ TEST_CASE("a model that also sees brings its block beside the part for text") {
 TEST_CASE(
     "a block in a GGUF drafts what it drafts in a folder, with the file's tables or its own") {
   for (const auto& [name, architecture] :
-       {std::pair("Qwen 3.5 that ends with a recurrent layer", "qwen35"), {"GLM-4.5", "glm4moe"}}) {
+       {std::pair("Qwen 3.5 that ends with a recurrent layer", "qwen35"),
+        {"Qwen 3.5 MoE", "qwen35moe"},
+        {"Qwen 3 Next", "qwen3next"},
+        {"GLM-4.5", "glm4moe"}}) {
     CAPTURE(name);
     const auto prompt = prompt_of(name);
     const test::TemporaryFolder folder;
@@ -195,7 +199,8 @@ TEST_CASE(
     const auto written = [&] { return folder.write("m/m.gguf", file.bytes()); };
     CHECK(brings_mtp(written()));
     CHECK(test::same_bits(drafts(written()), expected));
-    const std::string block = "blk.3.";
+    const json::object config = test::reference_case(name).at("config").as_object();
+    const std::string block = fmt::format("blk.{}.", config.at("num_hidden_layers").as_int64());
     file.copy(block + "nextn.embed_tokens.weight", "token_embd.weight");
     const Head copied = head_in(written()).value();
     CHECK(copied.model->info().shared_bytes > 0);

@@ -22,7 +22,7 @@ QWEN = {"prefix": "mtp.", "block": "layers.0.", "join": "fc", "token": "pre_fc_n
         "norm": "norm", "head": None, "normed": True, "config": {"mtp_num_hidden_layers": 1}}
 GLM = {"prefix": "model.layers.3.", "block": "", "join": "eh_proj", "token": "enorm", "hidden": "hnorm", "norm": "shared_head.norm",
        "head": "shared_head.head", "normed": False, "config": {"num_nextn_predict_layers": 1}}
-CASES = [("Qwen 3.5", QWEN), ("Qwen 3.5 that ends with a recurrent layer", QWEN), ("Qwen 3.5 MoE", QWEN),
+CASES = [("Qwen 3.5", QWEN), ("Qwen 3.5 that ends with a recurrent layer", QWEN), ("Qwen 3.5 MoE", QWEN), ("Qwen 3 Next", QWEN),
          ("GLM-4.5", GLM), ("GLM-4.5 Air, with groups", GLM)]
 
 
