@@ -11,6 +11,7 @@
 #include "apps/terminal/inspect/report.hpp"
 #include "models/families.hpp"
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <fmt/format.h>
 #include <functional>
@@ -79,11 +80,14 @@ Result<int> show_checkpoints(const Options& options, const std::optional<std::st
 Result<int> show_families(bool as_json) {
   boost::json::array list;
   std::string text;
+  std::size_t width = 0;
+  for (const models::Family& family : models::known_families())
+    width = std::max(width, std::string_view(family.architecture).size());
   for (const models::Family& family : models::known_families()) {
     list.push_back({{"architecture", family.architecture},
                     {"model_type", family.model_type},
                     {"models", family.models}});
-    text += fmt::format("{:<34} {}\n", family.architecture, family.models);
+    text += fmt::format("{:<{}} {}\n", family.architecture, width, family.models);
   }
   return as_json ? print_json({{"families", std::move(list)}}) : print_text(text);
 }

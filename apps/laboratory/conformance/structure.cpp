@@ -51,11 +51,8 @@ std::vector<json::object> form_bodies(const Subject& subject, const json::value&
                                       double temperature) {
   std::vector<json::object> bodies;
   for (const char* prompt : prompts())
-    bodies.push_back({{"model", subject.model()},
-                      {"messages", json::array{{{"role", "user"}, {"content", prompt}}}},
-                      {"max_tokens", form_tokens},
-                      {"temperature", temperature},
-                      {"response_format", format}});
+    bodies.push_back(subject.chat_body(
+        prompt, form_tokens, {{"temperature", temperature}, {"response_format", format}}));
   return bodies;
 }
 
@@ -111,18 +108,14 @@ Finding check_schema_twin(Subject& subject) {
 }
 
 json::object tool_body(const Subject& subject, int tokens) {
-  return {{"model", subject.model()},
-          {"messages",
-           json::array{{{"role", "user"}, {"content", "Which fruit shall I buy? Choose one."}}}},
-          {"max_tokens", tokens},
-          {"temperature", 0},
-          {"tools", json::array{{{"type", "function"},
-                                 {"function",
-                                  {{"name", "buy_fruit"},
-                                   {"description", "Buys a fruit."},
-                                   {"parameters", schema()}}}}}},
-          {"tool_choice", "required"},
-          {"parallel_tool_calls", false}};
+  return subject.chat_body("Which fruit shall I buy? Choose one.", tokens,
+                           {{"tools", json::array{{{"type", "function"},
+                                                   {"function",
+                                                    {{"name", "buy_fruit"},
+                                                     {"description", "Buys a fruit."},
+                                                     {"parameters", schema()}}}}}},
+                            {"tool_choice", "required"},
+                            {"parallel_tool_calls", false}});
 }
 
 Finding check_tools(Subject& subject) {

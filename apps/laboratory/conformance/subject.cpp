@@ -162,16 +162,20 @@ json::object Subject::facts() const {
 }
 
 json::object Subject::body(std::string_view prompt, int tokens, const json::object& fields) const {
-  json::object body{{"model", model_}};
-  if (chat_)
-    body["messages"] = json::array{{{"role", "user"}, {"content", prompt}}};
-  else
-    body["prompt"] = prompt;
-  body["max_tokens"] = tokens;
-  body["temperature"] = 0;
-  merge(body, neutral_);
-  merge(body, fields);
-  return body;
+  return chat_ ? chat_body(prompt, tokens, fields) : body_of({{"prompt", prompt}}, tokens, fields);
+}
+
+json::object Subject::chat_body(std::string_view prompt, int tokens,
+                                const json::object& fields) const {
+  return body_of({{"messages", json::array{{{"role", "user"}, {"content", prompt}}}}}, tokens,
+                 fields);
+}
+
+json::object Subject::body_of(json::object asked, int tokens, const json::object& fields) const {
+  merge(asked, {{"model", model_}, {"max_tokens", tokens}, {"temperature", 0}});
+  merge(asked, neutral_);
+  merge(asked, fields);
+  return asked;
 }
 
 json::object Subject::scored(json::object body, std::optional<int> top) const {

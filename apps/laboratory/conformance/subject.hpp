@@ -55,6 +55,9 @@ public:
   /// those of the same names.
   boost::json::object body(std::string_view prompt, int tokens,
                            const boost::json::object& fields = {}) const;
+  /// Makes it as a chat, whatever other checks ask for.
+  boost::json::object chat_body(std::string_view prompt, int tokens,
+                                const boost::json::object& fields = {}) const;
   /// Makes it report each token's log-probability, and the `top` likeliest (default: as many as it
   /// offers).
   boost::json::object scored(boost::json::object body, std::optional<int> top = {}) const;
@@ -98,6 +101,8 @@ public:
   bool stopped() const { return stopped_; }
 
 private:
+  boost::json::object body_of(boost::json::object asked, int tokens,
+                              const boost::json::object& fields) const;
   explicit Subject(SubjectOptions options);
   std::optional<std::int64_t> id_of(const std::string& text);
   Result<void> find_model();
