@@ -4,7 +4,6 @@
 #include "gpu/mx.hpp"
 
 #include <bit>
-#include <cassert>
 #include <cstring>
 #include <iterator>
 
@@ -198,32 +197,6 @@ ScaledBlock load(const Iq4Xs& b) {
   return out;
 }
 
-/// Returns the numbers of codes that count steps from -offset on.
-constexpr std::array<std::int8_t, 64> steps(int offset) {
-  std::array<std::int8_t, 64> out{};
-  for (int i = 0; i < 64; ++i)
-    out[std::size_t(i)] = std::int8_t(i - offset);
-  return out;
-}
-constexpr std::array<std::int8_t, 64> iq4_numbers{-127, -104, -83, -65, -49, -35, -22, -10,
-                                                  1,    13,   25,  38,  53,  69,  89,  113};
-
-/// How each format is coded, in the order of WeightFormat, from q4_0 on.
-constexpr ScaledCodes scaled_formats[] = {
-    {GgufFormat::q4_0, 4, 32, small, false, steps(8)},
-    {GgufFormat::q4_1, 4, 32, small, true, steps(0)},
-    {GgufFormat::q5_0, 5, 32, small, false, steps(16)},
-    {GgufFormat::q5_1, 5, 32, small, true, steps(0)},
-    {GgufFormat::q8_0, 8, 32, small, false, {}},
-    {GgufFormat::q2_k, 4, 16, large, true, steps(0)},
-    {GgufFormat::q3_k, 4, 16, large, false, steps(4)},
-    {GgufFormat::q4_k, 4, 32, large, true, steps(0)},
-    {GgufFormat::q5_k, 5, 32, large, true, steps(0)},
-    {GgufFormat::q6_k, 6, 16, large, false, steps(32)},
-    {GgufFormat::iq4_nl, 4, 32, small, false, iq4_numbers},
-    {GgufFormat::iq4_xs, 4, 32, large, false, iq4_numbers},
-};
-
 void decode(const Mxfp4& b, float* values) {
   const float scale = decode_scale(b.scale);
   for (int i = 0; i < small; ++i)
@@ -285,11 +258,6 @@ int block_elements(GgufFormat format) noexcept {
 
 std::size_t block_bytes(GgufFormat format) noexcept {
   return with_block(format, [](const auto& block) { return sizeof block; });
-}
-
-const ScaledCodes& scaled_codes(WeightFormat format) noexcept {
-  assert(has_scaled_codes(format));
-  return scaled_formats[int(format) - int(WeightFormat::q4_0)];
 }
 
 ScaledBlock load_block(const ScaledCodes& how, const std::byte* block) {

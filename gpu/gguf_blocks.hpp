@@ -5,6 +5,7 @@
 #include "gpu/gguf_format.hpp"
 
 #include <array>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 
@@ -36,8 +37,37 @@ struct ScaledCodes {
   constexpr int parts() const { return block / part; }
 };
 
+/// Returns the numbers of codes that count steps from -offset on.
+constexpr std::array<std::int8_t, 64> steps_from(int offset) {
+  std::array<std::int8_t, 64> out{};
+  for (int i = 0; i < 64; ++i)
+    out[std::size_t(i)] = std::int8_t(i - offset);
+  return out;
+}
+inline constexpr std::array<std::int8_t, 64> iq4_numbers{
+    -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+
+/// How each format is coded, in the order of WeightFormat, from q4_0 on.
+inline constexpr ScaledCodes scaled_formats[] = {
+    {GgufFormat::q4_0, 4, 32, gguf::small, false, steps_from(8)},
+    {GgufFormat::q4_1, 4, 32, gguf::small, true, steps_from(0)},
+    {GgufFormat::q5_0, 5, 32, gguf::small, false, steps_from(16)},
+    {GgufFormat::q5_1, 5, 32, gguf::small, true, steps_from(0)},
+    {GgufFormat::q8_0, 8, 32, gguf::small, false, {}},
+    {GgufFormat::q2_k, 4, 16, gguf::large, true, steps_from(0)},
+    {GgufFormat::q3_k, 4, 16, gguf::large, false, steps_from(4)},
+    {GgufFormat::q4_k, 4, 32, gguf::large, true, steps_from(0)},
+    {GgufFormat::q5_k, 5, 32, gguf::large, true, steps_from(0)},
+    {GgufFormat::q6_k, 6, 16, gguf::large, false, steps_from(32)},
+    {GgufFormat::iq4_nl, 4, 32, gguf::small, false, iq4_numbers},
+    {GgufFormat::iq4_xs, 4, 32, gguf::large, false, iq4_numbers},
+};
+
 /// Returns how a format for which has_scaled_codes is true is coded.
-const ScaledCodes& scaled_codes(WeightFormat format) noexcept;
+constexpr const ScaledCodes& scaled_codes(WeightFormat format) noexcept {
+  assert(has_scaled_codes(format));
+  return scaled_formats[int(format) - int(WeightFormat::q4_0)];
+}
 
 /// A block of such a format, unpacked.
 struct ScaledBlock {

@@ -110,7 +110,7 @@ struct Q6_K {
   std::int8_t scales[large / 16];
   half scale;
 };
-/// iq4_numbers[code] * scale (gguf_blocks.cpp)
+/// iq4_numbers[code] * scale (gguf_blocks.hpp)
 struct Iq4Nl {
   half scale;
   std::uint8_t codes[small / 2];

@@ -1,6 +1,6 @@
 #include "models/load.hpp"
 
-#include "gpu/weight_formats.hpp"
+#include "gpu/stacked_weight.hpp"
 #include "models/loader.hpp"
 #include "models/shards.hpp"
 #include "models/stage_elsewhere.hpp"

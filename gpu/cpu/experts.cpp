@@ -1,6 +1,7 @@
 // Mixtures of experts on a team of CPU threads.
 #include "gpu/cpu/operations.hpp"
 #include "gpu/limits.hpp"
+#include "gpu/stacked_weight.hpp"
 
 #include <algorithm>
 #include <array>
@@ -175,15 +176,9 @@ void CpuOperations::expert_linear(Tensor out, Tensor in, RoutedRows order, const
          out.cols == weight.outputs() / routing.experts);
   assert(in.rows == (order == RoutedRows::by_slot ? out.rows : routing.rows));
   expert_parts_.clear();
-  if (const auto* stacked = dynamic_cast<const StackedWeight*>(&weight)) {
-    int first = 0;
-    for (const auto& part : stacked->parts()) {
-      list_expert_parts(static_cast<const PackedWeight&>(*part), first, out.cols, routing);
-      first += part->outputs();
-    }
-  } else {
-    list_expert_parts(static_cast<const PackedWeight&>(weight), 0, out.cols, routing);
-  }
+  for_each_part(weight, [&](const Weight& part, int first) {
+    list_expert_parts(static_cast<const PackedWeight&>(part), first, out.cols, routing);
+  });
   TileQueue& queue = next_queue();
   const int tiles = expert_parts_.empty() ? 0 : expert_parts_.back().end;
   const int rows_each = expert_parts_.empty() ? 1 : out.rows / int(expert_parts_.size());

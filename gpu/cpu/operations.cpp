@@ -1,5 +1,7 @@
 #include "gpu/cpu/operations.hpp"
 
+#include "gpu/stacked_weight.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cassert>
@@ -133,15 +135,12 @@ void CpuOperations::linear_add(Tensor out, Tensor in, const Weight& w) {
 }
 
 void CpuOperations::product(Tensor out, Tensor in, const Weight& weight, bool add) {
-  if (const auto* stacked = dynamic_cast<const StackedWeight*>(&weight)) {
-    int first = 0;
-    for (const auto& part : stacked->parts()) {
-      product(out.columns(first, part->outputs()), in, *part, add);
-      first += part->outputs();
-    }
-    return;
-  }
-  const PackedWeight& w = packed(weight);
+  for_each_part(weight, [&](const Weight& part, int first) {
+    part_product(out.columns(first, part.outputs()), in, packed(part), add);
+  });
+}
+
+void CpuOperations::part_product(Tensor out, Tensor in, const PackedWeight& w, bool add) {
   assert(out.rows == in.rows && in.cols == w.inputs() && out.cols >= w.outputs());
   const std::byte* staged = stage(in, w);
   TileQueue& queue = next_queue();

@@ -127,6 +127,7 @@ private:
   Share share(int items) const;
   const std::byte* stage(Tensor in, const PackedWeight& w);
   void product(Tensor out, Tensor in, const Weight& w, bool add);
+  void part_product(Tensor out, Tensor in, const PackedWeight& w, bool add);
   /// Returns the queue of the tiles of the next product.
   TileQueue& next_queue();
   /// Multiplies staged rows by tiles [first, last) of a weight, and adds its bias.

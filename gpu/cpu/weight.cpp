@@ -4,6 +4,7 @@
 #include "gpu/cpu/encode_blocks.hpp"
 #include "gpu/cpu/memory.hpp"
 #include "gpu/shares.hpp"
+#include "gpu/stacked_weight.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -144,23 +145,7 @@ PackedWeight::PackedWeight(WeightFormat format, int outputs, int inputs)
 }
 
 Result<std::shared_ptr<const Weight>> PackedWeight::pack(std::span<const HostMatrix> parts) {
-  const auto unlike = [](const HostMatrix& a, const HostMatrix& b) {
-    return a.format() != b.format() && std::min(a.format(), b.format()) >= WeightFormat::bf16 &&
-           a.cols == b.cols;
-  };
-  std::vector<std::shared_ptr<const Weight>> stacked;
-  while (!parts.empty()) {
-    const auto end = std::ranges::adjacent_find(parts, unlike);
-    const auto alike = std::size_t(end - parts.begin()) + (end == parts.end() ? 0 : 1);
-    auto weight = pack_alike(parts.first(alike));
-    if (!weight || (stacked.empty() && alike == parts.size()))
-      return weight;
-    stacked.push_back(std::move(*weight));
-    parts = parts.subspan(alike);
-  }
-  if (stacked.empty())
-    return pack_alike(parts);
-  return std::make_shared<StackedWeight>(std::move(stacked));
+  return pack_stacked(parts, pack_alike);
 }
 
 Result<std::shared_ptr<const Weight>> PackedWeight::pack_alike(std::span<const HostMatrix> parts) {
@@ -399,24 +384,6 @@ void PackedWeight::read_integers(int output, Integers& to) const {
     for (int input = 0; input < codes().block; ++input)
       to.numbers.push_back(std::int8_t(integers_->number(block.codes[std::size_t(input)])));
   }
-}
-
-int StackedWeight::outputs() const {
-  int all = 0;
-  for (const auto& part : parts_)
-    all += part->outputs();
-  return all;
-}
-
-bool StackedWeight::rounds_to_int8() const {
-  return std::ranges::any_of(parts_, [](const auto& part) { return part->rounds_to_int8(); });
-}
-
-std::size_t StackedWeight::bytes() const {
-  std::size_t all = 0;
-  for (const auto& part : parts_)
-    all += part->bytes();
-  return all;
 }
 
 } // namespace paceline::gpu::cpu

@@ -125,24 +125,6 @@ private:
   std::vector<std::uint8_t> moderate_; // [tiles]
 };
 
-/// Weights of different formats, one below the other; each has its own outputs of a product.
-class StackedWeight final : public Weight {
-public:
-  explicit StackedWeight(std::vector<std::shared_ptr<const Weight>> parts)
-      : parts_(std::move(parts)) {}
-
-  int outputs() const override;
-  int inputs() const override { return parts_.front()->inputs(); }
-  WeightFormat format() const override { return parts_.front()->format(); }
-  std::size_t bytes() const override;
-  bool rounds_to_int8() const override;
-
-  const std::vector<std::shared_ptr<const Weight>>& parts() const { return parts_; }
-
-private:
-  std::vector<std::shared_ptr<const Weight>> parts_; ///< Each is a PackedWeight.
-};
-
 /// Exponents of scales within which kernels may keep sums in the blocks' own units (highway_mx.cpp,
 /// avx512_mx.cpp).
 inline constexpr int least_moderate_scale = -31;

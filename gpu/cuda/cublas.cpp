@@ -124,7 +124,7 @@ std::vector<CublasHandle::Algorithm> CublasHandle::algorithms(const Gemm& gemm,
   if (wish.whole_sums)
     set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, std::uint32_t(CUBLASLT_REDUCTION_SCHEME_NONE));
   // A product may begin at any row of `out`.
-  const auto alignment = std::uint32_t(gemm.out.stride % 4 == 0 ? 16 : sizeof(float));
+  const auto alignment = std::uint32_t(rows_are_aligned(gemm.out) ? 16 : sizeof(float));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment);
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment);
 

@@ -8,6 +8,7 @@
 
 #include <cublasLt.h>
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -41,7 +42,7 @@ struct Cublas {
 
 /// A product out = in * w^T, or += with `add`, plus the bias if there is one. in: [rows, inputs]
 /// and w: [outputs, inputs], bf16, row-major and dense; out: [rows, outputs], f32. Sums are of f32.
-/// Data are device memory, aligned to 256 bytes (out: to 16).
+/// Data are device memory, aligned to 256 bytes (out: to its numbers).
 struct Gemm {
   const std::byte* w = nullptr;
   const std::byte* in = nullptr;
@@ -51,6 +52,11 @@ struct Gemm {
   const float* bias = nullptr; ///< [outputs], or null.
   bool add = false;
 };
+
+/// Returns whether all rows begin at multiples of 16 bytes.
+inline bool rows_are_aligned(const Tensor& out) {
+  return out.stride % 4 == 0 && reinterpret_cast<std::uintptr_t>(out.data) % 16 == 0;
+}
 
 /// A handle of the library. All members may be called from any thread.
 class CublasHandle {

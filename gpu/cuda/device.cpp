@@ -6,6 +6,7 @@
 #include "gpu/cuda/lane.hpp"
 #include "gpu/cuda/weight.hpp"
 #include "gpu/device_group.hpp"
+#include "gpu/stacked_weight.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -39,10 +40,11 @@ public:
         return nullptr;
     return context_->allocate_reached_by(std::move(peers), bytes);
   }
-  bool packs_gguf_blocks() const override { return false; }
   bool rounds_to_int8() const override { return false; }
   Result<std::shared_ptr<const Weight>> pack(std::span<const HostMatrix> parts) override {
-    return DeviceWeight::pack(*context_, parts);
+    return pack_stacked(parts, [this](std::span<const HostMatrix> alike) {
+      return DeviceWeight::pack(*context_, alike);
+    });
   }
   Result<void> prepare_fast_products(std::span<const std::shared_ptr<const Weight>> weights,
                                      int rows) override {

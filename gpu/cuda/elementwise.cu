@@ -19,7 +19,7 @@ __device__ void store_staged(StagedRows staged, int cols, int row, int column, f
   staged.data[staged_element(cols, row, column)] = base::to_bf16(value).bits;
 }
 
-/// A reader of tables of numbers. Element: the type in which they are stored.
+/// A reader of tables of f32 or f16. Element: the type in which they are stored.
 template <class Element>
 struct Numbers {
   static __device__ float value(const PackedWeight& w, int output, int input) {
@@ -33,15 +33,15 @@ struct Numbers {
   }
 };
 
-/// A reader of tables of microscaling weights, which it decodes to operands.
+/// A reader of tables that are stored as operands, or in codes of them.
 template <class Weights>
 struct Operands {
   static __device__ float value(const PackedWeight& w, int output, int input) {
     const int lane = output % 8 * 4 + input % 8 / 2;
-    const uint4 operand = operand_of<Weights>(w, output / tile_outputs, input / step_inputs, lane);
-    const std::uint32_t pairs[] = {operand.x, operand.y, operand.z, operand.w};
-    const std::uint32_t pair = pairs[input % step_inputs / 8 * 2 + output % tile_outputs / 8];
-    return base::to_float(base::bf16{std::uint16_t(pair >> (input % 2 * 16))});
+    const OperandNumbers all =
+        numbers_of<Weights>(w, output / tile_outputs, input / step_inputs, lane);
+    const int pair = input % step_inputs / 8 * 2 + output % tile_outputs / 8;
+    return all.numbers[pair * 2 + input % 2];
   }
 };
 
@@ -73,10 +73,8 @@ cudaError_t embed_from(const Queue& queue, Tensor out, const PackedWeight& table
     return launch_embed<Numbers<float>>(queue, out, table, tokens, places, scale);
   case WeightFormat::f16:
     return launch_embed<Numbers<base::f16>>(queue, out, table, tokens, places, scale);
-  case WeightFormat::bf16:
-    return launch_embed<Numbers<base::bf16>>(queue, out, table, tokens, places, scale);
   default:
-    return with_mx_weights(table.layout.format, [&](auto weights) {
+    return with_weights(table.layout.format, [&](auto weights) {
       return launch_embed<Operands<decltype(weights)>>(queue, out, table, tokens, places, scale);
     });
   }

@@ -4,6 +4,7 @@
 #include "base/expect.hpp"
 #include "gpu/cuda/cublas.hpp"
 #include "gpu/cuda/weight.hpp"
+#include "gpu/stacked_weight.hpp"
 
 #include <algorithm>
 #include <cassert>
@@ -18,16 +19,25 @@ namespace {
 /// How many of cuBLASLt's best estimates are tried before a shape is given up.
 constexpr int candidates = 16;
 
-/// The properties that an algorithm is chosen for.
+/// The properties that an algorithm is chosen for: those of a weight, and of what it makes.
 struct Shape {
-  kernels::PackedLayout layout;
-  bool biased = false;
+  int outputs;
+  int inputs;
+  bool biased;
+  int stride; ///< Of the rows of the result.
+  bool aligned;
 
-  static Shape of(const kernels::PackedWeight& w) { return {w.layout, w.bias != nullptr}; }
-  bool operator==(const Shape& other) const {
-    return layout.outputs == other.layout.outputs && layout.inputs == other.layout.inputs &&
-           biased == other.biased;
+  static Shape of(const kernels::PackedWeight& w, const Tensor& out) {
+    return {w.layout.outputs, w.layout.inputs, w.bias != nullptr, out.stride,
+            rows_are_aligned(out)};
   }
+  bool operator==(const Shape&) const = default;
+};
+
+/// Where a weight's outputs lie in those of the whole that it is a part of.
+struct Columns {
+  int first;
+  int all;
 };
 
 /// Fills plain matrices of bf16 without any structure, so that sums in another order differ.
@@ -53,17 +63,19 @@ std::shared_ptr<Buffer> random_matrix(Context& context, std::size_t bytes, std::
 /// larger product, wherever its chunk is there.
 class Trial {
 public:
-  Trial(Context& context, const CublasHandle& cublas, const kernels::PackedWeight& w, int rows)
-      : context_(context), cublas_(cublas), rows_(rows), stream_(make_stream()),
+  Trial(Context& context, const CublasHandle& cublas, const kernels::PackedWeight& w,
+        Columns columns, int rows)
+      : context_(context), cublas_(cublas), columns_(columns), rows_(rows), stream_(make_stream()),
         weight_(random_matrix(context, kernels::plain_bytes(w.layout), 1)),
-        in_(random_matrix(context, row_bytes(w) * std::size_t(rows), 2)), alone_(results(w)),
-        together_(results(w)),
+        in_(random_matrix(context, row_bytes(w) * std::size_t(rows), 2)), alone_(results()),
+        together_(results()),
         differ_(base::value_or_throw(context.allocate(sizeof(std::int32_t)))), w_(w) {}
 
   ~Trial() { (void)cudaStreamSynchronize(stream_.get()); } // Its memory is freed afterwards.
   Trial(const Trial&) = delete;
   Trial& operator=(const Trial&) = delete;
 
+  Shape shape() const { return Shape::of(w_, product_of(1).out); }
   /// Returns a product of the first `rows` rows.
   Gemm product_of(int rows) const { return product(*together_, 0, rows, false); }
 
@@ -75,8 +87,8 @@ public:
     for (int count = fast_chunk; count <= rows_; count += fast_chunk) {
       if (!run(algorithm, *together_, 0, count))
         return false;
-      PACELINE_CUDA_CHECK(kernels::compare(stream_.get(), flag(), rows_of(*alone_, count),
-                                           rows_of(*together_, count)));
+      PACELINE_CUDA_CHECK(kernels::compare(stream_.get(), flag(), rows_of(*alone_, 0, count),
+                                           rows_of(*together_, 0, count)));
     }
     return same();
   }
@@ -85,19 +97,20 @@ private:
   static std::size_t row_bytes(const kernels::PackedWeight& w) {
     return std::size_t(w.layout.padded_inputs()) * sizeof(base::bf16);
   }
-  std::shared_ptr<Buffer> results(const kernels::PackedWeight& w) const {
+  std::shared_ptr<Buffer> results() const {
     return base::value_or_throw(
-        context_.allocate(std::size_t(rows_) * std::size_t(w.layout.outputs) * sizeof(float)));
+        context_.allocate(std::size_t(rows_) * std::size_t(columns_.all) * sizeof(float)));
   }
-  Tensor rows_of(Buffer& out, int count) const {
-    return out.tensor(rows_, w_.layout.outputs).slice(0, count);
+  Tensor rows_of(Buffer& out, int first, int count) const {
+    return out.tensor(rows_, columns_.all)
+        .columns(columns_.first, w_.layout.outputs)
+        .slice(first, count);
   }
   Gemm product(Buffer& out, int first, int count, bool add) const {
-    const int outputs = w_.layout.outputs;
     return {weight_->data(),
             in_->data() + row_bytes(w_) * std::size_t(first),
-            out.tensor(rows_, outputs).slice(first, count),
-            outputs,
+            rows_of(out, first, count),
+            w_.layout.outputs,
             w_.layout.padded_inputs(),
             w_.bias,
             add};
@@ -119,6 +132,7 @@ private:
 
   Context& context_;
   const CublasHandle& cublas_;
+  Columns columns_;
   int rows_;
   Stream stream_;
   std::shared_ptr<Buffer> weight_, in_, alone_, together_, differ_;
@@ -130,17 +144,16 @@ public:
   CublasProducts(const Cublas& library, int rows) : cublas_(library), rows_(rows) {}
 
   /// Chooses an algorithm; returns false if none passes.
-  bool add(Context& context, const kernels::PackedWeight& w) {
-    const bool known = std::any_of(chosen_.begin(), chosen_.end(),
-                                   [&](const Choice& c) { return c.shape == Shape::of(w); });
-    if (known)
+  bool add(Context& context, const kernels::PackedWeight& w, Columns columns) {
+    Tensor out{nullptr, 1, columns.all, columns.all}; // Where all rows begin aligned, if any can.
+    if (choice_of(Shape::of(w, out.columns(columns.first, w.layout.outputs))))
       return true;
-    Trial trial(context, cublas_, w, rows_);
+    Trial trial(context, cublas_, w, columns, rows_);
     for (const int rows : {rows_, fast_chunk}) // An algorithm for many rows may not support few.
       for (const auto& algorithm :
            cublas_.algorithms(trial.product_of(rows), {candidates, 0, true}))
         if (trial.passes(algorithm)) {
-          choose(w, algorithm);
+          choose(w, trial.shape(), algorithm);
           return true;
         }
     return false;
@@ -152,10 +165,9 @@ public:
 
   void multiply(cudaStream_t stream, Tensor out, Tensor in, const kernels::PackedWeight& w,
                 bool add, std::byte* scratch) const override {
-    const auto choice = std::find_if(chosen_.begin(), chosen_.end(),
-                                     [&](const Choice& c) { return c.shape == Shape::of(w); });
-    assert(in.rows <= rows_ && in.rows % fast_chunk == 0 && out.stride == w.layout.outputs);
-    if (choice == chosen_.end())
+    const Choice* const choice = choice_of(Shape::of(w, out));
+    assert(in.rows <= rows_ && in.rows % fast_chunk == 0);
+    if (!choice)
       throw std::logic_error("a product that was not prepared");
     std::byte* rows = scratch + weight_bytes_;
     PACELINE_CUDA_CHECK(kernels::unpack(stream, scratch, w));
@@ -171,8 +183,14 @@ private:
     CublasHandle::Algorithm algorithm;
   };
 
-  void choose(const kernels::PackedWeight& w, const CublasHandle::Algorithm& algorithm) {
-    chosen_.push_back({Shape::of(w), algorithm});
+  const Choice* choice_of(const Shape& shape) const {
+    const auto choice = std::ranges::find(chosen_, shape, &Choice::shape);
+    return choice == chosen_.end() ? nullptr : &*choice;
+  }
+
+  void choose(const kernels::PackedWeight& w, const Shape& shape,
+              const CublasHandle::Algorithm& algorithm) {
+    chosen_.push_back({shape, algorithm});
     weight_bytes_ = std::max(weight_bytes_, kernels::plain_bytes(w.layout));
     inputs_ = std::max(inputs_, w.layout.padded_inputs());
   }
@@ -197,13 +215,17 @@ prepare_fast_products(const std::shared_ptr<Context>& context,
     const CurrentDevice current(context->index());
     auto products = std::make_shared<CublasProducts>(*library, rows / fast_chunk * fast_chunk);
     for (const auto& weight : weights) {
-      const auto& packed = static_cast<const DeviceWeight&>(*weight).packed();
-      if (!packed.layout.rounds_rows())
+      if (weight->format() < WeightFormat::bf16)
         return fail(ErrorCode::unsupported,
                     fmt::format("the fast path for prompts multiplies by bf16, not {}",
                                 to_string(weight->format())),
                     "give EngineOptions::dtype = bf16, or leave EngineOptions::prefill out");
-      if (!products->add(*context, packed))
+      bool added = true;
+      for_each_part(*weight, [&](const Weight& part, int first) {
+        added = added && products->add(*context, static_cast<const DeviceWeight&>(part).packed(),
+                                       {first, weight->outputs()});
+      });
+      if (!added)
         return fail(ErrorCode::unsupported,
                     fmt::format("on {} cuBLASLt's products of {} inputs and {} outputs do not "
                                 "repeat where their number of rows differs",

@@ -19,8 +19,9 @@ public:
 
   /// Returns the bytes of GPU memory that a lane needs for its products.
   virtual std::size_t scratch_bytes() const = 0;
-  /// Implements Operations::linear_fast. Weights are packed for our own kernels, so each is
-  /// unpacked into the scratch, which is worth while for many rows. Throws.
+  /// Implements Operations::linear_fast with a weight or a part of one, whose columns of the result
+  /// `out` is. Weights are packed for our own kernels, so each is unpacked into the scratch, which
+  /// is worth while for many rows. Throws.
   virtual void multiply(cudaStream_t stream, Tensor out, Tensor in, const kernels::PackedWeight& w,
                         bool add, std::byte* scratch) const = 0;
 };
@@ -34,7 +35,7 @@ struct FastPath {
 };
 
 /// Chooses algorithms by tests. rows: the most of one product. Errors: cuBLASLt is missing, a
-/// weight is not bf16 or microscaling, or no algorithm passes.
+/// weight is f32 or f16, or no algorithm passes.
 Result<FastProductsRef>
 prepare_fast_products(const std::shared_ptr<Context>& context,
                       std::span<const std::shared_ptr<const Weight>> weights, int rows);

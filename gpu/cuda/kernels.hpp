@@ -39,7 +39,7 @@ inline constexpr int tile_rows = 8;
 /// bf16: a tile is [inputs / 16][lane][8], the registers of the matrix instruction's operand A as
 /// each of 32 lanes holds them; inputs are padded with zeros to a multiple of 16.
 /// f32, f16: a tile is [16][inputs], rows padded with zeros to a multiple of 16 inputs.
-/// Microscaling: a tile is spans of 64 inputs, laid out as in mx_layout.hpp.
+/// Microscaling and scaled codes (gguf_blocks.hpp): a tile is spans of 64 inputs, laid out as in span_layout.hpp.
 struct PackedLayout {
   WeightFormat format = WeightFormat::bf16;
   int outputs = 0;
@@ -112,9 +112,11 @@ cudaError_t linear(const Queue& queue, Tensor out, Tensor in, StagedRows staged,
 cudaError_t route(const Queue& queue, const Routing& routing, Tensor scores, const float* bias,
                   const RouterOptions& options);
 /// Sets out = in * w_e^T + bias by experts (Operations::expert_linear). staged: the rows of `in`,
-/// in the same order, if they are rounded.
+/// in the same order, if they are rounded. w: all experts' outputs, of which each has out.cols, or
+/// those from `first_output` on, whole tiles.
 cudaError_t expert_linear(const Queue& queue, Tensor out, Tensor in, StagedRows staged,
-                          RoutedRows order, const PackedWeight& w, const Routing& routing);
+                          RoutedRows order, const PackedWeight& w, int first_output,
+                          const Routing& routing);
 /// Sets out to the weighted sums of picks, or += with `add` (Operations::combine).
 cudaError_t combine(const Queue& queue, Tensor out, Tensor in, const Routing& routing, bool add);
 /// Multiplies by sigmoids (Operations::scale_by_sigmoid). scores: [x.rows, x.cols], or [x.rows, 1].
@@ -154,7 +156,7 @@ inline std::size_t plain_bytes(const PackedLayout& layout) {
   return std::size_t(layout.tiles() * tile_outputs) * std::size_t(plain_cols(layout.inputs)) *
          sizeof(std::uint16_t);
 }
-/// Writes the weight, which is bf16 or microscaling, as a checkpoint of bf16 would have it. out:
+/// Writes the weight, which is not f32 or f16, rounded to bf16. out:
 /// [tiles * tile_outputs, plain_cols(inputs)], bf16, row-major, plain_bytes() in all.
 cudaError_t unpack(const Queue& queue, std::byte* out, const PackedWeight& w);
 /// Writes `in`, rounded. out: [rows, plain_cols(in.cols)], bf16, row-major.

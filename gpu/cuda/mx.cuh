@@ -7,19 +7,12 @@
 // product would do for most scales, but not for large ones, for which bf16 has no power of two.)
 #pragma once
 
-#include "gpu/cuda/block.cuh"
-#include "gpu/cuda/mx_layout.hpp"
+#include "gpu/cuda/span.cuh"
 
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 namespace paceline::gpu::cuda::kernels {
-
-/// Returns two bf16 with these bits.
-constexpr std::uint32_t both(std::uint32_t bits) {
-  return bits * 0x00010001u;
-}
 
 /// Returns two codes as bf16, in units of 1 / code_unit. top: each half has a code in its highest
 /// bits, and any bits below.
@@ -52,7 +45,7 @@ class MxWeights {
 public:
   static constexpr int bits = element_of(format).bits();
   static constexpr int steps = span_steps;
-  static constexpr std::size_t bytes = span_bytes(bits); ///< Bytes of a span.
+  static constexpr std::size_t bytes = span_bytes(format); ///< Bytes of a span.
 
   /// A span that a warp has fetched into shared memory.
   struct Span {
@@ -62,10 +55,7 @@ public:
 
   static __device__ void fetch(Span& to, const std::byte* span, int lane) {
     const auto* from = reinterpret_cast<const std::uint32_t*>(span);
-    ptx::copy_async<16>(to.codes + code_word(bits, lane, 0), from + code_word(bits, lane, 0));
-    if constexpr (bits > 4)
-      ptx::copy_async<(bits - 4) * 4>(to.codes + code_word(bits, lane, 4),
-                                      from + code_word(bits, lane, 4));
+    LaneCodes<bits>::fetch(to.codes, from, lane);
     ptx::copy_async<4>(to.scales + lane, from + scale_word(bits, lane / 4));
   }
 
@@ -79,9 +69,9 @@ public:
   /// Returns operand A of the span's step. Scales are 0 for 2^-127, and infinite for the NaN scale,
   /// whose codes are all zero, so that their products are NaN.
   __device__ uint4 operand(int step) const {
-    const int block = step / block_steps;
-    const int first = step % block_steps * 4;
-    const std::uint32_t* run = codes_ + block * (bits / 2);
+    const int block = step / run_steps;
+    const int first = step % run_steps * 4;
+    const std::uint32_t* run = codes_.run(block);
     const std::uint32_t upper = scale(scale_byte(0, block));
     const std::uint32_t lower = scale(scale_byte(8, block));
     return {weights(run, first, upper), weights(run, first + 1, lower),
@@ -90,15 +80,7 @@ public:
 
 private:
   __device__ void load(const std::uint32_t* codes, std::uint32_t scales, int lane) {
-    const uint4 first = *reinterpret_cast<const uint4*>(codes + code_word(bits, lane, 0));
-    codes_[0] = first.x, codes_[1] = first.y, codes_[2] = first.z, codes_[3] = first.w;
-    if constexpr (bits > 4) {
-      using Rest = std::conditional_t<bits == 8, uint4, uint2>;
-      const Rest rest = *reinterpret_cast<const Rest*>(codes + code_word(bits, lane, 4));
-      codes_[4] = rest.x, codes_[5] = rest.y;
-      if constexpr (bits == 8)
-        codes_[6] = rest.z, codes_[7] = rest.w;
-    }
+    codes_.load(codes, lane);
     scales_ = scales;
   }
 
@@ -124,7 +106,7 @@ private:
     return ptx::multiply_add_pairs(element, scale, minus_zero);
   }
 
-  std::uint32_t codes_[bits];
+  LaneCodes<bits> codes_;
   std::uint32_t scales_;
 };
 

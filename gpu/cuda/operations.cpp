@@ -2,6 +2,7 @@
 
 #include "gpu/cuda/weight.hpp"
 #include "gpu/limits.hpp"
+#include "gpu/stacked_weight.hpp"
 #include "gpu/thread_lane.hpp"
 
 #include <algorithm>
@@ -177,12 +178,15 @@ void CudaOperations::product(Tensor out, Tensor in, const Weight& w, bool add) {
   if (out.rows == 0)
     return;
   const kernels::StagedRows rows = staged_for(in, w);
-  PACELINE_CUDA_CHECK(kernels::linear(queue("linear"), out, in, rows, packed(w), add));
+  for_each_part(w, [&](const Weight& part, int first) {
+    PACELINE_CUDA_CHECK(kernels::linear(queue("linear"), out.columns(first, part.outputs()), in,
+                                        rows, packed(part), add));
+  });
 }
 
 /// Stages the rows of a product, unless the operation that made them has.
 kernels::StagedRows CudaOperations::staged_for(Tensor in, const Weight& w) {
-  stages_ = packed(w).layout.rounds_rows();
+  stages_ = w.format() >= WeightFormat::bf16;
   if (!stages_)
     return {};
   const bool there = begins(staged_, in);
@@ -200,11 +204,14 @@ void CudaOperations::linear_fast(Tensor out, Tensor in, const Weight& w, bool ad
   if (!fast_.products)
     return Operations::linear_fast(out, in, w, add); // Throws.
   stages_ = false;                                   // Off until the next product of ours.
-  recording_.add(
-      LibraryCall("linear_fast", [=, products = fast_.products.get(), &packed = packed(w),
-                                  scratch = fast_.scratch->data()](cudaStream_t stream) {
-        products->multiply(stream, out, in, packed, add, scratch);
-      }));
+  for_each_part(w, [&](const Weight& part, int first) {
+    recording_.add(LibraryCall(
+        "linear_fast", [=, products = fast_.products.get(), &packed = packed(part),
+                        to = out.columns(first, part.outputs()),
+                        scratch = fast_.scratch->data()](cudaStream_t stream) {
+          products->multiply(stream, to, in, packed, add, scratch);
+        }));
+  });
 }
 
 kernels::Rows CudaOperations::send(const RowMap& map, int heads, const KvLayout& layout) {
@@ -307,8 +314,10 @@ void CudaOperations::expert_linear(Tensor out, Tensor in, RoutedRows order, cons
   if (out.rows == 0)
     return;
   const kernels::StagedRows rows = staged_for(in, w);
-  PACELINE_CUDA_CHECK(
-      kernels::expert_linear(queue("expert_linear"), out, in, rows, order, packed(w), routing));
+  for_each_part(w, [&](const Weight& part, int first) {
+    PACELINE_CUDA_CHECK(kernels::expert_linear(queue("expert_linear"), out, in, rows, order,
+                                               packed(part), first, routing));
+  });
 }
 
 void CudaOperations::combine(Tensor out, Tensor in, const Routing& routing, bool add) {

@@ -18,17 +18,20 @@ __global__ void unpack_tiles(std::uint32_t* out, PackedWeight w) {
   if (step * step_inputs >= inputs)
     return;
   const int tile = int(blockIdx.y);
-  const uint4 held = operand_of<Weights>(w, tile, step, piece % warp_lanes);
+  const OperandNumbers held = numbers_of<Weights>(w, tile, step, piece % warp_lanes);
   const int g = piece % warp_lanes / 4;
   const int t = piece % 4;
   const auto row = [&](int output) { // Counts pairs of inputs.
     return out + std::size_t(tile * tile_outputs + output) * std::size_t(inputs / 2) +
            std::size_t(step * step_inputs / 2);
   };
-  row(g)[t] = held.x;
-  row(g + 8)[t] = held.y;
-  row(g)[t + 4] = held.z;
-  row(g + 8)[t + 4] = held.w;
+  const auto pair = [&](int i) {
+    return ptx::round_pair(held.numbers[2 * i], held.numbers[2 * i + 1]);
+  };
+  row(g)[t] = pair(0);
+  row(g + 8)[t] = pair(1);
+  row(g)[t + 4] = pair(2);
+  row(g + 8)[t + 4] = pair(3);
 }
 
 /// Rounds rows; the grid's threads cover columns in x and rows in y.

@@ -42,6 +42,20 @@ __device__ __forceinline__ std::uint32_t multiply_add_pairs(std::uint32_t a, std
   return d;
 }
 
+/// Returns the number that a half has, given in the lowest bits.
+__device__ __forceinline__ float half_to_float(std::uint32_t half) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(std::uint16_t(half)));
+  return value;
+}
+
+/// Returns the bytes of a (0 to 3) and of b (4 to 7) whose numbers the selector's lowest four
+/// digits are, from its lowest on. The digits are below 8.
+__device__ __forceinline__ std::uint32_t select_bytes(std::uint32_t a, std::uint32_t b,
+                                                      std::uint32_t selector) {
+  return __byte_perm(a, b, selector);
+}
+
 /// Begins to copy `bytes` (4, 8 or 16, both sides aligned to them) from global to shared memory, or
 /// zeros if the source is not wanted, which is not read then.
 template <int bytes>

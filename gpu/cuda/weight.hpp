@@ -11,7 +11,8 @@ namespace paceline::gpu::cuda {
 
 class DeviceWeight final : public Weight {
 public:
-  /// Packs on the host's cores, part by part, each while the one before it is copied.
+  /// Packs matrices of one format on the host's cores, piece by piece, each while the one before it
+  /// is copied.
   static Result<std::shared_ptr<const Weight>> pack(Context& context,
                                                     std::span<const HostMatrix> parts);
 

@@ -2,9 +2,11 @@
 // operands of the matrix instruction.
 #pragma once
 
+#include "base/bf16.hpp"
 #include "gpu/cuda/block.cuh"
 #include "gpu/cuda/kernels.hpp"
 #include "gpu/cuda/mx.cuh"
+#include "gpu/cuda/scaled.cuh"
 
 #include <cstddef>
 #include <cstdint>
@@ -38,17 +40,40 @@ private:
 /// Calls f(weights) with the class that reads them. format: not f32 or f16.
 template <class F>
 auto with_weights(WeightFormat format, const F& f) {
+  if (has_scaled_codes(format))
+    return with_scaled_weights(format, f);
   return format == WeightFormat::bf16 ? f(PlainWeights()) : with_mx_weights(format, f);
 }
 
-/// Returns a lane's operand of a step.
+/// Whether the products of a part are multiplied by factors of its own.
 template <class Weights>
-__device__ uint4 operand_of(const PackedWeight& w, int tile, int step, int lane) {
+inline constexpr bool has_factors = requires { Weights::part_steps; };
+
+/// The eight weights of a lane's operand, in the order of its registers.
+struct OperandNumbers {
+  float numbers[8];
+};
+/// Returns a lane's weights of a step.
+template <class Weights>
+__device__ OperandNumbers numbers_of(const PackedWeight& w, int tile, int step, int lane) {
   Weights weights;
   weights.load(w.data + std::size_t(tile) * w.layout.tile_bytes +
                    std::size_t(step / Weights::steps) * Weights::bytes,
                lane);
-  return weights.operand(step % Weights::steps);
+  const uint4 operand = weights.operand(step % Weights::steps);
+  const std::uint32_t pairs[] = {operand.x, operand.y, operand.z, operand.w};
+  OperandNumbers out;
+  for (int i = 0; i < 8; ++i) {
+    float& number = out.numbers[i];
+    number = base::to_float(base::bf16{std::uint16_t(pairs[i / 2] >> (i % 2 * 16))});
+    if constexpr (has_factors<Weights>) {
+      const PartFactors by = weights.factors(step % Weights::steps / Weights::part_steps);
+      number *= by.scale[i / 2 % 2];
+      if (Weights::has_least)
+        number += by.least[i / 2 % 2];
+    }
+  }
+  return out;
 }
 
 } // namespace paceline::gpu::cuda::kernels

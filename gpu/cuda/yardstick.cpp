@@ -3,6 +3,7 @@
 #include "base/expect.hpp"
 #include "gpu/cuda/cublas.hpp"
 #include "gpu/cuda/weight.hpp"
+#include "gpu/stacked_weight.hpp"
 
 #include <algorithm>
 #include <array>
@@ -124,13 +125,15 @@ time_products(const std::string& device, std::span<const std::shared_ptr<const W
     std::vector<ProductTimes> times;
     std::set<std::pair<int, int>> shapes;
     for (const auto& weight : weights) {
-      const auto& packed = static_cast<const DeviceWeight&>(*weight).packed();
-      if (!packed.layout.rounds_rows() ||
-          !shapes.emplace(weight->outputs(), weight->inputs()).second)
-        continue;
-      const Bench bench(**context, cublas, packed, *std::max_element(rows.begin(), rows.end()));
-      std::transform(rows.begin(), rows.end(), std::back_inserter(times),
-                     [&](int count) { return bench.measure(count); });
+      for_each_part(*weight, [&](const Weight& part, int) {
+        const auto& packed = static_cast<const DeviceWeight&>(part).packed();
+        if (!packed.layout.rounds_rows() ||
+            !shapes.emplace(part.outputs(), part.inputs()).second)
+          return;
+        const Bench bench(**context, cublas, packed, *std::max_element(rows.begin(), rows.end()));
+        std::transform(rows.begin(), rows.end(), std::back_inserter(times),
+                       [&](int count) { return bench.measure(count); });
+      });
     }
     return times;
   } catch (const std::exception& e) {

@@ -24,15 +24,6 @@ std::vector<GgufFormat> kept_formats() {
   return out;
 }
 
-/// Families that multiply with blocks.
-std::vector<std::string> families() {
-  std::vector<std::string> out;
-  for (const std::string& name : backends())
-    if (!is_cuda(name))
-      out.push_back(name);
-  return out;
-}
-
 /// What rounding errors are measured by: a product's parts, a scale's and a least value's apart.
 Matrix greatest_sums(const Matrix& in, const Matrix& weight) {
   Matrix result(in.rows, weight.rows);
@@ -67,7 +58,7 @@ TEST_CASE("products with blocks of GGUF files agree with the oracle up to the or
       const auto weight = oracle.device->pack({&host.matrix, 1}).value();
       Matrix in(35, shape.inputs, random);
       const Matrix scale = greatest_sums(in, host.f32);
-      for (const std::string& name : families()) {
+      for (const std::string& name : backends()) {
         CAPTURE(name);
         CAPTURE(std::string(to_string(format)));
         CAPTURE(shape.outputs);
@@ -107,7 +98,7 @@ TEST_CASE("codes of all formats are their numbers in every lane and place, whate
     Matrix in(12, 512); // One input at a time.
     for (int r = 0; r < in.rows; ++r)
       in.tensor().row(r)[r * 43] = 1;
-    for (const std::string& name : families()) {
+    for (const std::string& name : backends()) {
       CAPTURE(name);
       CAPTURE(std::string(to_string(format)));
       const Rig rig(name, 1);
@@ -127,7 +118,7 @@ TEST_CASE("a row's product with blocks has the same bits alone, in any batch and
     Matrix in(70, 768, random);
     for (int i = 0; i < 768; ++i) // Sums of which are too small for normal numbers.
       in.tensor().row(69)[i] *= 0x1p-124f;
-    for (const std::string& name : families()) {
+    for (const std::string& name : backends()) {
       CAPTURE(name);
       CAPTURE(std::string(to_string(format)));
       const Rig alone(name, 1);
@@ -156,11 +147,15 @@ TEST_CASE("blocks take what they take in their file, or little more") {
   for (const GgufFormat format : kept_formats()) {
     CAPTURE(std::string(to_string(format)));
     const BlockWeight host(format, 160, 1536, random);
-    const Rig rig("scalar", 1);
-    const auto weight = rig.device->pack({&host.matrix, 1}).value();
-    // Codes of two and three bits are kept as four.
-    const double most = format == GgufFormat::q2_k ? 2.0 : format == GgufFormat::q3_k ? 1.4 : 1.05;
-    CHECK(double(weight->bytes()) < most * double(host.bytes.size()));
+    for (const std::string& name : backends()) {
+      CAPTURE(name);
+      const Rig rig(name, 1);
+      const auto weight = rig.device->pack({&host.matrix, 1}).value();
+      // Codes of two and three bits are kept as four; a GPU repeats a block's scale four times.
+      double most = format == GgufFormat::q2_k ? 2.0 : format == GgufFormat::q3_k ? 1.4 : 1.05;
+      most *= is_cuda(name) ? 1.12 : 1;
+      CHECK(double(weight->bytes()) < most * double(host.bytes.size()));
+    }
   }
 }
 
@@ -169,15 +164,18 @@ TEST_CASE("rows of an embedding of blocks are the numbers that they mean, bit fo
   for (const GgufFormat format : kept_formats()) {
     const BlockWeight host(format, 50, 256, random);
     const std::vector<TokenId> tokens{0, 49, 50, -1, 17, 16, 15};
-    Matrix out(int(tokens.size()), 256);
-    const Rig rig("scalar", 2);
-    const auto table = rig.device->pack({&host.matrix, 1}).value();
-    rig.run([&](Operations& ops) { ops.embed(out.tensor(), *table, tokens, 1); });
-    for (int r = 0; r < out.rows; ++r)
-      for (int i = 0; i < 256; ++i) {
-        const TokenId token = tokens[std::size_t(r)];
-        CHECK(out.at(r, i) == (token >= 0 && token < 50 ? host.f32.at(token, i) : 0.0f));
-      }
+    for (const std::string& name : backends()) {
+      CAPTURE(name);
+      Matrix out(int(tokens.size()), 256);
+      const Rig rig(name, 2);
+      const auto table = rig.device->pack({&host.matrix, 1}).value();
+      rig.run([&](Operations& ops) { ops.embed(out.tensor(), *table, tokens, 1); });
+      for (int r = 0; r < out.rows; ++r)
+        for (int i = 0; i < 256; ++i) {
+          const TokenId token = tokens[std::size_t(r)];
+          CHECK(out.at(r, i) == (token >= 0 && token < 50 ? host.f32.at(token, i) : 0.0f));
+        }
+    }
   }
 }
 
@@ -189,7 +187,7 @@ TEST_CASE("matrices of unlike blocks become one weight, each part with its own p
   const std::vector<float> bias = random.floats(13);
   b.matrix.bias = bias.data();
   const HostMatrix parts[] = {a.matrix, a.matrix, b.matrix, c.matrix};
-  for (const std::string& name : families())
+  for (const std::string& name : backends())
     for (const int rows : {1, 5, 20}) {
       CAPTURE(name);
       const Rig rig(name, 2);

@@ -89,6 +89,18 @@ inline std::uint32_t multiply_add_pairs(std::uint32_t a, std::uint32_t b, std::u
   return d;
 }
 
+inline float half_to_float(std::uint32_t half) {
+  return base::to_float(std::bit_cast<base::f16>(std::uint16_t(half)));
+}
+
+inline std::uint32_t select_bytes(std::uint32_t a, std::uint32_t b, std::uint32_t selector) {
+  const std::uint64_t from = a | std::uint64_t(b) << 32;
+  std::uint32_t out = 0;
+  for (int i = 0; i < 4; ++i)
+    out |= std::uint32_t(from >> (8 * (selector >> (4 * i) & 7)) & 0xFF) << (8 * i);
+  return out;
+}
+
 template <int bytes>
 void copy_async(void* shared, const void* global, bool wanted = true) {
   static_assert(bytes == 4 || bytes == 8 || bytes == 16);
