@@ -44,8 +44,8 @@ constexpr std::array<std::int8_t, 64> steps_from(int offset) {
     out[std::size_t(i)] = std::int8_t(i - offset);
   return out;
 }
-inline constexpr std::array<std::int8_t, 64> iq4_numbers{
-    -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+inline constexpr std::array<std::int8_t, 64> iq4_numbers{-127, -104, -83, -65, -49, -35, -22, -10,
+                                                         1,    13,   25,  38,  53,  69,  89,  113};
 
 /// How each format is coded, in the order of WeightFormat, from q4_0 on.
 inline constexpr ScaledCodes scaled_formats[] = {

@@ -68,8 +68,8 @@ public:
       : context_(context), cublas_(cublas), columns_(columns), rows_(rows), stream_(make_stream()),
         weight_(random_matrix(context, kernels::plain_bytes(w.layout), 1)),
         in_(random_matrix(context, row_bytes(w) * std::size_t(rows), 2)), alone_(results()),
-        together_(results()),
-        differ_(base::value_or_throw(context.allocate(sizeof(std::int32_t)))), w_(w) {}
+        together_(results()), differ_(base::value_or_throw(context.allocate(sizeof(std::int32_t)))),
+        w_(w) {}
 
   ~Trial() { (void)cudaStreamSynchronize(stream_.get()); } // Its memory is freed afterwards.
   Trial(const Trial&) = delete;

@@ -39,7 +39,8 @@ inline constexpr int tile_rows = 8;
 /// bf16: a tile is [inputs / 16][lane][8], the registers of the matrix instruction's operand A as
 /// each of 32 lanes holds them; inputs are padded with zeros to a multiple of 16.
 /// f32, f16: a tile is [16][inputs], rows padded with zeros to a multiple of 16 inputs.
-/// Microscaling and scaled codes (gguf_blocks.hpp): a tile is spans of 64 inputs, laid out as in span_layout.hpp.
+/// Microscaling and scaled codes (gguf_blocks.hpp): a tile is spans of 64 inputs, laid out as in
+/// span_layout.hpp.
 struct PackedLayout {
   WeightFormat format = WeightFormat::bf16;
   int outputs = 0;

@@ -1,6 +1,7 @@
 // Kernel launches in plain C++ without nvcc's syntax, so that a host compiler can emulate them.
 #pragma once
 
+#include "base/host_device.hpp"
 #include "gpu/cuda/recording.hpp"
 
 #include <cuda_runtime.h>
@@ -98,7 +99,7 @@ cudaError_t launch(const Queue& queue, dim3 grid, int threads, std::size_t share
                                              std::forward<Arguments>(arguments)...));
 }
 
-inline int divide_up(int value, int by) {
+PACELINE_HOST_DEVICE inline int divide_up(int value, int by) {
   return (value + by - 1) / by;
 }
 

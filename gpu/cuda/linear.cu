@@ -1,6 +1,6 @@
-// Products with weights of f32 and f16, and the choice of a product by its weight's format. Products
-// with f32 and f16 are exact, and each is added in f32. A warp makes one output; its lanes stride
-// over the inputs.
+// Products with weights of f32 and f16, and the choice of a product by its weight's format.
+// Products with f32 and f16 are exact, and each is added in f32. A warp makes one output; its lanes
+// stride over the inputs.
 #include "base/bf16.hpp"
 #include "gpu/cuda/product.cuh"
 

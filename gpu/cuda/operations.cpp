@@ -205,10 +205,10 @@ void CudaOperations::linear_fast(Tensor out, Tensor in, const Weight& w, bool ad
     return Operations::linear_fast(out, in, w, add); // Throws.
   stages_ = false;                                   // Off until the next product of ours.
   for_each_part(w, [&](const Weight& part, int first) {
-    recording_.add(LibraryCall(
-        "linear_fast", [=, products = fast_.products.get(), &packed = packed(part),
-                        to = out.columns(first, part.outputs()),
-                        scratch = fast_.scratch->data()](cudaStream_t stream) {
+    recording_.add(
+        LibraryCall("linear_fast", [=, products = fast_.products.get(), &packed = packed(part),
+                                    to = out.columns(first, part.outputs()),
+                                    scratch = fast_.scratch->data()](cudaStream_t stream) {
           products->multiply(stream, to, in, packed, add, scratch);
         }));
   });

@@ -30,8 +30,8 @@ void scatter(const PackedLayout& layout, const HostMatrix& part, int row, int ou
 
 // Writes a code to its tile, which is zero there.
 void put_code(WeightFormat format, unsigned code, int output, int input, std::byte* tile) {
-  auto* const words = reinterpret_cast<std::uint32_t*>(
-      tile + std::size_t(input / span_inputs) * span_bytes(format));
+  auto* const words = reinterpret_cast<std::uint32_t*>(tile + std::size_t(input / span_inputs) *
+                                                                  span_bytes(format));
   const int bits = code_bits(format);
   const int lane = output % 8 * 4 + input % 8 / 2;
   const int pair = input % run_inputs / step_inputs * 4 + input % step_inputs / 8 * 2 + output / 8;
@@ -79,8 +79,9 @@ void put_record(WeightFormat format, const ScaledBlock& block, int output, int f
 void put_scaled(const HostMatrix& part, int row, int output, std::byte* tile) {
   const WeightFormat format = part.format();
   const ScaledCodes& how = scaled_codes(format);
-  const auto* from = static_cast<const std::byte*>(part.data) +
-                     std::size_t(row) * std::size_t(part.cols / how.block) * block_bytes(how.format);
+  const auto* from =
+      static_cast<const std::byte*>(part.data) +
+      std::size_t(row) * std::size_t(part.cols / how.block) * block_bytes(how.format);
   for (int first = 0; first < part.cols; first += how.block, from += block_bytes(how.format)) {
     const ScaledBlock block = load_block(how, from);
     put_record(format, block, output, first, tile);
@@ -94,9 +95,9 @@ void put_scaled(const HostMatrix& part, int row, int output, std::byte* tile) {
 PackedLayout PackedLayout::of(WeightFormat format, int outputs, int inputs) {
   PackedLayout layout{format, outputs, inputs};
   layout.tile_bytes =
-      in_spans(format)
-          ? std::size_t((inputs + span_inputs - 1) / span_inputs) * span_bytes(format)
-          : std::size_t(layout.padded_inputs() * tile_outputs) * std::size_t(element_bits(format) / 8);
+      in_spans(format) ? std::size_t((inputs + span_inputs - 1) / span_inputs) * span_bytes(format)
+                       : std::size_t(layout.padded_inputs() * tile_outputs) *
+                             std::size_t(element_bits(format) / 8);
   return layout;
 }
 

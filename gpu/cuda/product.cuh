@@ -13,6 +13,7 @@
 
 #include "gpu/cuda/weights.cuh"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -107,8 +108,9 @@ public:
                   const Rows& all, int first_row, int end_row)
       : ring_(ring), lane_(lane_index()), first_row_(first_row), end_row_(end_row),
         steps_(w.layout.padded_inputs() / step_inputs),
-        begin_(steps_ * warp_index() / w.layout.chains()),
-        end_(steps_ * (warp_index() + 1) / w.layout.chains()),
+        first_span_(first_of(warp_index(), w.layout.chains())),
+        last_span_(std::min(first_of(warp_index() + 1, w.layout.chains()),
+                            divide_up(steps_, Weights::steps))),
         weights_(w.data + std::size_t(tile) * w.layout.tile_bytes),
         rows_(reinterpret_cast<const uint2*>(rows)) {
     if constexpr (Rows::routed)
@@ -118,9 +120,9 @@ public:
       }
   }
 
-  /// Return the first span that has steps of the chain, and the one after the last.
-  __device__ int first_span() const { return begin_ / Weights::steps; }
-  __device__ int last_span() const { return (end_ + Weights::steps - 1) / Weights::steps; }
+  /// Return the chain's first span, and the one after the last.
+  __device__ int first_span() const { return first_span_; }
+  __device__ int last_span() const { return last_span_; }
 
   /// Fetches the weights of span `span` to place `place` of the ring; nothing after the chain's
   /// last.
@@ -150,16 +152,14 @@ public:
     }
   }
 
-  __device__ void multiply(int span, int place, float (&sums)[row_tiles][4]) const {
+  __device__ void multiply(int place, float (&sums)[row_tiles][4]) const {
     Weights weights;
     weights.load(ring_[place].weights, lane_);
     if constexpr (has_factors<Weights>)
-      return multiply_parts(weights, span, place, sums);
+      return multiply_parts(weights, place, sums);
     else {
 #pragma unroll
       for (int i = 0; i < Weights::steps; ++i) {
-        if (!has_step(span, i))
-          continue;
         const uint4 operand = weights.operand(i);
         for (int t = 0; t < row_tiles; ++t)
           ptx::multiply_add(sums[t], operand, ring_[place].rows[i][t][lane_]);
@@ -168,21 +168,18 @@ public:
   }
 
 private:
-  /// Returns whether the step is the chain's, and not another one's.
-  __device__ bool has_step(int span, int i) const {
-    return Weights::steps == 1 ||
-           unsigned(span * Weights::steps + i - begin_) < unsigned(end_ - begin_);
+  /// Returns a chain's first span. Chains are the same for all formats, whole spans of the longest.
+  __device__ int first_of(int chain, int chains) const {
+    return divide_up(steps_, span_steps) * chain / chains * (span_steps / Weights::steps);
   }
 
-  __device__ void multiply_parts(const Weights& weights, int span, int place,
+  __device__ void multiply_parts(const Weights& weights, int place,
                                  float (&sums)[row_tiles][4]) const {
     constexpr std::uint32_t one = both(0x3F80);
     constexpr int part_steps = Weights::part_steps;
 #pragma unroll
     for (int part = 0; part < Weights::steps / part_steps; ++part) {
       const int first = part * part_steps;
-      if (!has_step(span, first) && !has_step(span, first + part_steps - 1))
-        continue;
       uint4 operands[part_steps];
       for (int i = 0; i < part_steps; ++i)
         operands[i] = weights.operand(first + i);
@@ -191,8 +188,6 @@ private:
         float products[4] = {};
         float inputs[4] = {};
         for (int i = 0; i < part_steps; ++i) {
-          if (!has_step(span, first + i))
-            continue;
           const uint2 rows = ring_[place].rows[first + i][t][lane_];
           ptx::multiply_add(products, operands[i], rows);
           if (Weights::has_least)
@@ -212,8 +207,8 @@ private:
   int first_row_;
   int end_row_;
   int steps_;
-  int begin_; ///< The chain's first step; `end_` is the one after its last.
-  int end_;
+  int first_span_;
+  int last_span_;
   const std::byte* weights_;
   const uint2* rows_;
   int sources_[Rows::routed ? row_tiles : 1]; ///< Rows of the input, if they are routed.
@@ -258,7 +253,7 @@ __global__ void __launch_bounds__(product_warps_max* warp_lanes)
     feed.fetch_weights(span + stages - 1, freed);
     feed.fetch_rows(span + stages - 1, freed);
     ptx::commit_copies();
-    feed.multiply(span, place, sums);
+    feed.multiply(place, sums);
     place = place + 1 == stages ? 0 : place + 1;
   }
 

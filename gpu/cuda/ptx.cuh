@@ -49,6 +49,15 @@ __device__ __forceinline__ float half_to_float(std::uint32_t half) {
   return value;
 }
 
+/// Returns the bits of `from` that the mask has, over those of `under`, in one instruction, for
+/// which the compiler takes two if both are constants.
+template <std::uint32_t mask, std::uint32_t under>
+__device__ __forceinline__ std::uint32_t bits_over(std::uint32_t from) {
+  std::uint32_t out;
+  asm("lop3.b32 %0, %1, %2, %3, 0xEA;" : "=r"(out) : "r"(from), "n"(mask), "r"(under));
+  return out;
+}
+
 /// Returns the bytes of a (0 to 3) and of b (4 to 7) whose numbers the selector's lowest four
 /// digits are, from its lowest on. The digits are below 8.
 __device__ __forceinline__ std::uint32_t select_bytes(std::uint32_t a, std::uint32_t b,

@@ -30,7 +30,7 @@ class ScaledWeights {
 public:
   static constexpr int bits = how.bits;
   static constexpr int steps = span_steps;
-  static constexpr std::size_t bytes = span_bytes(format); ///< Bytes of a span.
+  static constexpr std::size_t bytes = span_bytes(format);  ///< Bytes of a span.
   static constexpr int part_steps = how.part / step_inputs; ///< Steps that have the same factors.
   static constexpr bool has_least = how.least;
 
@@ -101,28 +101,32 @@ private:
   __device__ std::uint32_t numbers(int run, int pair) const {
     constexpr std::uint32_t one = both(0x3F80);
     constexpr std::uint32_t minus_one = both(0xBF80);
-    constexpr std::uint32_t bits_of_128 = both(0x4300);
     if constexpr (bits == 8 || is_table) { // (128 + lower bits) - 128, or - 256 if negative.
       const std::uint32_t code = is_table ? looked_up(run, pair) : eight_bits(run, pair);
-      return ptx::multiply_add_pairs(bits_of_128 | (code & both(0x80)), minus_one,
-                                     bits_of_128 | (code & both(0x7F)));
+      return ptx::multiply_add_pairs(over_128<0x80>(code), minus_one, over_128<0x7F>(code));
     } else { // bf16 has all whole numbers up to 256.
       constexpr std::uint32_t minus_zero_code = both(0xC300u + std::uint32_t(-how.numbers[0]));
-      return ptx::multiply_add_pairs(bits_of_128 | code(run, pair), one, minus_zero_code);
+      return ptx::multiply_add_pairs(code_over_128(run, pair), one, minus_zero_code);
     }
   }
 
-  /// Returns the codes of a pair, each in the lowest bits of its half.
-  __device__ std::uint32_t code(int run, int pair) const {
+  /// Returns, in each half, the bits that the mask has over those of the bf16 128.
+  template <std::uint32_t mask>
+  static __device__ std::uint32_t over_128(std::uint32_t code) {
+    return ptx::bits_over<both(mask), both(0x4300)>(code);
+  }
+
+  /// Returns the codes of a pair over those bits.
+  __device__ std::uint32_t code_over_128(int run, int pair) const {
     const std::uint32_t* const words = codes_.run(run);
     if constexpr (bits == 6) {
       if (pair == 6)
-        return (words[0] & both(0x0F)) << 2 | (words[1] >> 2 & both(0x03));
+        return over_128<0x3C>(words[0] << 2) | (words[1] >> 2 & both(0x03));
       if (pair == 7)
-        return (words[1] & both(0x03)) << 4 | (words[2] & both(0x0F));
-      return words[pair / 2] >> (pair % 2 == 0 ? 10 : 4) & both(0x3F);
+        return over_128<0x30>(words[1] << 4) | (words[2] & both(0x0F));
+      return over_128<0x3F>(words[pair / 2] >> (pair % 2 == 0 ? 10 : 4));
     }
-    const std::uint32_t low = words[pair / 4] >> (12 - pair % 4 * 4) & both(0x0F);
+    const std::uint32_t low = over_128<0x0F>(words[pair / 4] >> (12 - pair % 4 * 4));
     if constexpr (bits == 4)
       return low;
     const int place = run * 8 + pair;

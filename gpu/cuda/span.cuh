@@ -39,8 +39,8 @@ struct LaneCodes {
     const uint4 first = *reinterpret_cast<const uint4*>(span + code_word(bits, lane, 0));
     words[0] = first.x, words[1] = first.y, words[2] = first.z, words[3] = first.w;
     if constexpr (bits > 4) {
-      using Rest = std::conditional_t<
-          bits == 8, uint4, std::conditional_t<bits == 6, uint2, std::uint32_t>>;
+      using Rest =
+          std::conditional_t<bits == 8, uint4, std::conditional_t<bits == 6, uint2, std::uint32_t>>;
       const Rest rest = *reinterpret_cast<const Rest*>(span + code_word(bits, lane, 4));
       if constexpr (bits == 5)
         words[4] = rest;

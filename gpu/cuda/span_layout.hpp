@@ -10,8 +10,9 @@
 // 6 bits: a half has two, and the remaining bits hold the last two pairs;
 // 5 bits: as 4, and one more word has the highest bits of both runs, one for each pair.
 //
-// Microscaling: the scales, [output % 8][run][output / 8]: a lane's operand has outputs g and g + 8,
-// and one word has their four scales. Scaled codes: a record for outputs g and g + 8 (ScaledRecord).
+// Microscaling: the scales, [output % 8][run][output / 8]: a lane's operand has outputs g and g +
+// 8, and one word has their four scales. Scaled codes: a record for outputs g and g + 8
+// (ScaledRecord).
 #pragma once
 
 #include "base/host_device.hpp"

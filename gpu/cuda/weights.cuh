@@ -47,7 +47,9 @@ auto with_weights(WeightFormat format, const F& f) {
 
 /// Whether the products of a part are multiplied by factors of its own.
 template <class Weights>
-inline constexpr bool has_factors = requires { Weights::part_steps; };
+inline constexpr bool has_factors = requires {
+  Weights::part_steps;
+};
 
 /// The eight weights of a lane's operand, in the order of its registers.
 struct OperandNumbers {

@@ -127,8 +127,7 @@ time_products(const std::string& device, std::span<const std::shared_ptr<const W
     for (const auto& weight : weights) {
       for_each_part(*weight, [&](const Weight& part, int) {
         const auto& packed = static_cast<const DeviceWeight&>(part).packed();
-        if (!packed.layout.rounds_rows() ||
-            !shapes.emplace(part.outputs(), part.inputs()).second)
+        if (!packed.layout.rounds_rows() || !shapes.emplace(part.outputs(), part.inputs()).second)
           return;
         const Bench bench(**context, cublas, packed, *std::max_element(rows.begin(), rows.end()));
         std::transform(rows.begin(), rows.end(), std::back_inserter(times),

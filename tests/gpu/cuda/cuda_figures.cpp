@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -205,12 +206,15 @@ void measure_products(const Bench& bench, std::span<const Shape> shapes) {
     measure_product(bench, s, "down", s.hidden, s.ffn, WeightFormat::bf16, rows);
     measure_product(bench, s, "head", s.vocabulary, s.hidden, WeightFormat::bf16, rows);
   }
+  using enum WeightFormat;
   for (const auto format :
-       {WeightFormat::mxfp8, WeightFormat::mxfp6, WeightFormat::mxfp4, WeightFormat::mxint8}) {
-    const Shape& s = shapes[0];
-    measure_product(bench, s, "o", s.hidden, s.heads * s.head_dim, format, rows);
-    measure_product(bench, s, "gate_up", 2 * s.ffn, s.hidden, format, rows);
-  }
+       {mxfp8, mxfp6, mxfp4, mxint8, q4_0, q4_1, q5_0, q8_0, q2_k, q3_k, q4_k, q5_k, q6_k, iq4_xs})
+    for (const Shape& s : shapes.first(2)) {
+      if (s.hidden % 256 != 0 && has_scaled_codes(format))
+        continue; // Blocks of 256 are whole.
+      measure_product(bench, s, "o", s.hidden, s.heads * s.head_dim, format, rows);
+      measure_product(bench, s, "gate_up", 2 * s.ffn, s.hidden, format, rows);
+    }
 }
 
 // ---- Attention and whole passes ----------------------------------------------------------------
@@ -250,7 +254,9 @@ private:
 /// A model's weights and cache: random numbers.
 class Model {
 public:
-  Model(const Bench& bench, const Shape& s, int rows_most, int context_most, bool weights = true)
+  /// format: that of the weights; none: it has no weights.
+  Model(const Bench& bench, const Shape& s, int rows_most, int context_most,
+        std::optional<WeightFormat> format = WeightFormat::bf16)
       : bench_(bench),
         shape_(s), layout_{s.layers, s.kv_heads, s.head_dim, page_tokens, DType::bf16},
         page_bytes_(layout_.token_bytes() * page_tokens),
@@ -263,8 +269,9 @@ public:
         norm_(bench.rows(1, s.hidden)),
         staged_(bench.allocate(
             kernels::staged_bytes(rows_most, std::max({s.ffn, s.hidden, s.heads * s.head_dim})))) {
-    if (!weights)
+    if (!format)
       return;
+    format_ = *format;
     for (int layer = 0; layer < s.layers; ++layer)
       layers_.push_back({weight(s.qkv(), s.hidden), weight(s.hidden, s.heads * s.head_dim),
                          weight(2 * s.ffn, s.hidden), weight(s.hidden, s.ffn)});
@@ -339,7 +346,7 @@ private:
   };
 
   kernels::PackedWeight weight(int outputs, int inputs) {
-    const auto layout = kernels::PackedLayout::of(WeightFormat::bf16, outputs, inputs);
+    const auto layout = kernels::PackedLayout::of(format_, outputs, inputs);
     weights_.push_back(bench_.noise(layout.bytes()));
     weight_bytes_ += layout.bytes();
     return {layout, weights_.back()->data(), nullptr};
@@ -361,6 +368,7 @@ private:
   const std::shared_ptr<Buffer> cache_, cos_, sin_, hidden_, normed_, qkv_, heads_, up_, gated_,
       logits_, norm_, staged_;
   std::shared_ptr<Buffer> workspace_;
+  WeightFormat format_ = WeightFormat::bf16;
   std::vector<std::shared_ptr<Buffer>> weights_;
   std::size_t weight_bytes_ = 0;
   std::vector<Layer> layers_;
@@ -376,7 +384,7 @@ void measure_attention(const Bench& bench, std::span<const Shape> shapes) {
              "what the copy moves\n");
   for (const Shape& s : shapes)
     for (const int context : contexts(bench)) {
-      Model model(bench, s, 8, context, false);
+      Model model(bench, s, 8, context, {});
       fmt::print("  {:<5} context {:>5}:", s.name, context);
       for (const int rows : {1, 8}) {
         const Places places(bench, s, rows, context);
@@ -399,7 +407,7 @@ void measure_small(const Bench& bench, std::span<const Shape> shapes) {
   fmt::print("kernels between products, us of one of {} in a row, with 1 and 8 rows\n", launches);
   for (const Shape& s : shapes) {
     const int context = contexts(bench).front();
-    Model model(bench, s, 8, context, false);
+    Model model(bench, s, 8, context, {});
     for (const char* name : {"norm", "rope", "gate"}) {
       fmt::print("  {:<5} {:<5}", s.name, name);
       for (const int rows : {1, 8}) {
@@ -415,24 +423,32 @@ void measure_small(const Bench& bench, std::span<const Shape> shapes) {
   }
 }
 
+void measure_steps(const Bench& bench, const Shape& s, WeightFormat format) {
+  Model model(bench, s, 16, contexts(bench).back(), format);
+  for (const int context : contexts(bench)) {
+    fmt::print("  {:<5} {:<6} context {:>5}:", s.name, to_string(format), context);
+    for (const int rows : {1, 2, 4, 8, 16}) {
+      const Places places(bench, s, rows, context);
+      const double seconds =
+          seconds_of(bench, [&](const Queue& queue) { model.forward(queue, places.rows()); });
+      fmt::print("  {} rows {:.3f} ms {:.2f}", rows, seconds * 1e3,
+                 (model.weight_bytes() + model.cache_bytes(context)) / seconds /
+                     bench.bytes_per_second);
+    }
+    fmt::print("\n");
+  }
+}
+
 void measure_steps(const Bench& bench, std::span<const Shape> shapes) {
   fmt::print("decode steps as one graph: ms, and bytes of weights and cache over what the copy "
              "moves\n");
-  for (const Shape& s : shapes) {
-    Model model(bench, s, 16, contexts(bench).back());
-    for (const int context : contexts(bench)) {
-      fmt::print("  {:<5} context {:>5}:", s.name, context);
-      for (const int rows : {1, 2, 4, 8, 16}) {
-        const Places places(bench, s, rows, context);
-        const double seconds =
-            seconds_of(bench, [&](const Queue& queue) { model.forward(queue, places.rows()); });
-        fmt::print("  {} rows {:.3f} ms {:.2f}", rows, seconds * 1e3,
-                   (model.weight_bytes() + model.cache_bytes(context)) / seconds /
-                       bench.bytes_per_second);
-      }
-      fmt::print("\n");
-    }
-  }
+  for (const Shape& s : shapes)
+    measure_steps(bench, s, WeightFormat::bf16);
+  if (bench.tiny) // Blocks of 256 are whole.
+    return;
+  for (const Shape& s : shapes)
+    for (const auto format : {WeightFormat::mxfp4, WeightFormat::q4_k, WeightFormat::q8_0})
+      measure_steps(bench, s, format);
 }
 
 /// The first shape's step on one stream beside steps of the last on another of higher priority.

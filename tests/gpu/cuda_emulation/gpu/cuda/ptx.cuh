@@ -93,6 +93,11 @@ inline float half_to_float(std::uint32_t half) {
   return base::to_float(std::bit_cast<base::f16>(std::uint16_t(half)));
 }
 
+template <std::uint32_t mask, std::uint32_t under>
+std::uint32_t bits_over(std::uint32_t from) {
+  return (from & mask) | under;
+}
+
 inline std::uint32_t select_bytes(std::uint32_t a, std::uint32_t b, std::uint32_t selector) {
   const std::uint64_t from = a | std::uint64_t(b) << 32;
   std::uint32_t out = 0;
