@@ -56,6 +56,8 @@ struct PackedLayout {
   /// Returns the number of parts into which a product's inputs are cut, each of which is a warp's:
   /// more where tiles alone are too few to occupy a GPU. It depends on the shape only.
   PACELINE_HOST_DEVICE int chains() const {
+    if (tiles() <= 128 && padded_inputs() >= 128 * step_inputs)
+      return 16;
     return tiles() <= 512 && padded_inputs() >= 64 * step_inputs ? 8 : 4;
   }
   std::size_t bytes() const { return std::size_t(tiles()) * tile_bytes; }

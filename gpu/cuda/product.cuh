@@ -19,7 +19,16 @@
 
 namespace paceline::gpu::cuda::kernels {
 
-constexpr int product_warps_max = 8;
+/// How a block works.
+struct BlockShape {
+  int tiles;     ///< Tiles of outputs that it makes, for which it reads rows once,
+  int row_tiles; ///< of so many tiles of rows.
+
+  /// Returns the chains that a warp may have to take, one behind the other: with many rows, a warp
+  /// for each of 16 chains would leave too few registers.
+  constexpr int chains_each() const { return tiles == 1 && row_tiles > 1 ? 2 : 1; }
+  constexpr int warps_max() const { return tiles == 1 && row_tiles == 1 ? 16 : 8; }
+};
 
 /// What a block multiplies: rows [first, end) of the product with an expert's outputs.
 struct Part {
@@ -86,31 +95,36 @@ constexpr int stages_of(int row_tiles) {
   }
 }
 
-/// A chain's shared memory.
-template <class Weights, int row_tiles>
-union ChainShared {
+/// A warp's shared memory.
+template <class Weights, BlockShape shape>
+union WarpShared {
   struct Stage {
-    typename Weights::Span weights;
-    uint2 rows[Weights::steps][row_tiles][warp_lanes];
+    typename Weights::Span weights[shape.tiles];
+    uint2 rows[Weights::steps][shape.row_tiles][warp_lanes];
   };
-  Stage ring[stages_of<Weights>(row_tiles)];
-  float sums[tile_rows * row_tiles][tile_outputs]; ///< Used once all is read.
+  Stage ring[stages_of<Weights>(shape.row_tiles)];
+  /// Of each of its chains; used once all is read.
+  float sums[shape.chains_each()][tile_rows * shape.row_tiles][shape.tiles * tile_outputs];
 };
 
-/// The reads of one lane in a product, span by span along its chain.
-template <class Weights, int row_tiles, class Rows>
+/// The reads of one lane in a product, span by span along its warp's chains.
+template <class Weights, BlockShape shape, class Rows>
 class Feed {
-public:
-  using Stage = typename ChainShared<Weights, row_tiles>::Stage;
+  static constexpr int tiles = shape.tiles;
+  static constexpr int row_tiles = shape.row_tiles;
 
-  /// first_row, end_row: the rows that the block multiplies, or more.
+public:
+  using Stage = typename WarpShared<Weights, shape>::Stage;
+  using Sums = float[tiles][row_tiles][4];
+
+  /// tile: the block's first. first_row, end_row: the rows that the block multiplies, or more.
   __device__ Feed(Stage* ring, const PackedWeight& w, int tile, const std::uint16_t* rows,
                   const Rows& all, int first_row, int end_row)
       : ring_(ring), lane_(lane_index()), first_row_(first_row), end_row_(end_row),
-        steps_(w.layout.padded_inputs() / step_inputs),
-        first_span_(first_of(warp_index(), w.layout.chains())),
-        last_span_(std::min(first_of(warp_index() + 1, w.layout.chains()),
-                            divide_up(steps_, Weights::steps))),
+        steps_(w.layout.padded_inputs() / step_inputs), chains_(w.layout.chains()),
+        chains_each_(chains_ / (int(blockDim.x) / warp_lanes)), first_span_(chain_start(0)),
+        last_span_(chain_start(chains_each_)),
+        tiles_(std::min(int(tiles), w.layout.tiles() - tile)), tile_bytes_(w.layout.tile_bytes),
         weights_(w.data + std::size_t(tile) * w.layout.tile_bytes),
         rows_(reinterpret_cast<const uint2*>(rows)) {
     if constexpr (Rows::routed)
@@ -120,15 +134,25 @@ public:
       }
   }
 
-  /// Return the chain's first span, and the one after the last.
+  /// Return the first span of the warp's chains, and the one after the last.
   __device__ int first_span() const { return first_span_; }
   __device__ int last_span() const { return last_span_; }
+  /// Return the number of the warp's chains, and the first span of one of them, counted from 0.
+  __device__ int chains_each() const { return chains_each_; }
+  __device__ int chain_start(int own) const {
+    const int chain = warp_index() * chains_each_ + own;
+    return std::min(divide_up(steps_, span_steps) * chain / chains_ * (span_steps / Weights::steps),
+                    divide_up(steps_, Weights::steps));
+  }
 
-  /// Fetches the weights of span `span` to place `place` of the ring; nothing after the chain's
-  /// last.
+  /// Fetches the weights of span `span` to place `place` of the ring; nothing after the last.
   __device__ void fetch_weights(int span, int place) {
-    if (span < last_span())
-      Weights::fetch(ring_[place].weights, weights_ + std::size_t(span) * Weights::bytes, lane_);
+    if (span >= last_span())
+      return;
+    const std::byte* const from = weights_ + std::size_t(span) * Weights::bytes;
+    for (int k = 0; k < tiles; ++k)
+      if (tiles == 1 || k < tiles_)
+        Weights::fetch(ring_[place].weights[k], from + std::size_t(k) * tile_bytes_, lane_);
   }
   /// Fetches the rows of that span's steps, which may go beyond the rows' last one.
   __device__ void fetch_rows(int span, int place) {
@@ -152,51 +176,59 @@ public:
     }
   }
 
-  __device__ void multiply(int place, float (&sums)[row_tiles][4]) const {
-    Weights weights;
-    weights.load(ring_[place].weights, lane_);
+  __device__ void multiply(int place, Sums& sums) const {
+    Weights weights[tiles];
+    for (int k = 0; k < tiles; ++k)
+      weights[k].load(ring_[place].weights[k], lane_);
     if constexpr (has_factors<Weights>)
       return multiply_parts(weights, place, sums);
     else {
 #pragma unroll
       for (int i = 0; i < Weights::steps; ++i) {
-        const uint4 operand = weights.operand(i);
-        for (int t = 0; t < row_tiles; ++t)
-          ptx::multiply_add(sums[t], operand, ring_[place].rows[i][t][lane_]);
+        uint4 operands[tiles];
+        for (int k = 0; k < tiles; ++k)
+          operands[k] = weights[k].operand(i);
+        for (int t = 0; t < row_tiles; ++t) {
+          const uint2 rows = ring_[place].rows[i][t][lane_];
+          for (int k = 0; k < tiles; ++k)
+            ptx::multiply_add(sums[k][t], operands[k], rows);
+        }
       }
     }
   }
 
 private:
-  /// Returns a chain's first span. Chains are the same for all formats, whole spans of the longest.
-  __device__ int first_of(int chain, int chains) const {
-    return divide_up(steps_, span_steps) * chain / chains * (span_steps / Weights::steps);
-  }
-
-  __device__ void multiply_parts(const Weights& weights, int place,
-                                 float (&sums)[row_tiles][4]) const {
+  __device__ void multiply_parts(const Weights (&weights)[tiles], int place, Sums& sums) const {
     constexpr std::uint32_t one = both(0x3F80);
     constexpr int part_steps = Weights::part_steps;
 #pragma unroll
     for (int part = 0; part < Weights::steps / part_steps; ++part) {
       const int first = part * part_steps;
-      uint4 operands[part_steps];
-      for (int i = 0; i < part_steps; ++i)
-        operands[i] = weights.operand(first + i);
-      const PartFactors by = weights.factors(part);
+      uint4 operands[tiles][part_steps];
+      PartFactors by[tiles];
+      for (int k = 0; k < tiles; ++k) {
+        for (int i = 0; i < part_steps; ++i)
+          operands[k][i] = weights[k].operand(first + i);
+        by[k] = weights[k].factors(part);
+      }
       for (int t = 0; t < row_tiles; ++t) {
-        float products[4] = {};
+        uint2 rows[part_steps];
         float inputs[4] = {};
         for (int i = 0; i < part_steps; ++i) {
-          const uint2 rows = ring_[place].rows[first + i][t][lane_];
-          ptx::multiply_add(products, operands[i], rows);
+          rows[i] = ring_[place].rows[first + i][t][lane_];
           if (Weights::has_least)
-            ptx::multiply_add(inputs, {one, one, one, one}, rows);
+            ptx::multiply_add(inputs, {one, one, one, one}, rows[i]);
         }
-        for (int j = 0; j < 4; ++j) {
-          sums[t][j] = fmaf(products[j], by.scale[j / 2], sums[t][j]);
-          if (Weights::has_least)
-            sums[t][j] = fmaf(inputs[j], by.least[j / 2], sums[t][j]);
+        for (int k = 0; k < tiles; ++k) {
+          float products[4] = {};
+          for (int i = 0; i < part_steps; ++i)
+            ptx::multiply_add(products, operands[k][i], rows[i]);
+          for (int j = 0; j < 4; ++j) {
+            float& sum = sums[k][t][j];
+            sum = fmaf(products[j], by[k].scale[j / 2], sum);
+            if (Weights::has_least)
+              sum = fmaf(inputs[j], by[k].least[j / 2], sum);
+          }
         }
       }
     }
@@ -207,23 +239,30 @@ private:
   int first_row_;
   int end_row_;
   int steps_;
+  int chains_;
+  int chains_each_;
   int first_span_;
   int last_span_;
+  int tiles_; ///< Tiles that there are.
+  std::size_t tile_bytes_;
   const std::byte* weights_;
   const uint2* rows_;
   int sources_[Rows::routed ? row_tiles : 1]; ///< Rows of the input, if they are routed.
 };
 
-/// Computes a product. blockIdx: x: rows in groups of 8 row_tiles, y: tile of an expert's outputs,
-/// z: as Rows says. Groups of rows that read the same weights run side by side.
-template <class Weights, int row_tiles, class Rows>
-__global__ void __launch_bounds__(product_warps_max* warp_lanes)
+/// Computes a product. blockIdx: x: rows in groups of 8 row_tiles, y: outputs of an expert in
+/// groups of 16 tiles, z: as Rows says. Groups of rows that read the same weights run side by side.
+/// Chains are the same for all formats and shapes of blocks.
+template <class Weights, int tiles, int row_tiles, class Rows>
+__global__ void __launch_bounds__(BlockShape{tiles, row_tiles}.warps_max() * warp_lanes)
     product(Tensor out, const std::uint16_t* staged, PackedWeight w, bool add, Rows rows) {
-  const int chains = w.layout.chains();
-  auto* shared = ptx::shared_array<ChainShared<Weights, row_tiles>>(chains);
-  constexpr int stages = stages_of<Weights>(row_tiles);
-  constexpr int group = tile_rows * row_tiles;
-  const int chain = warp_index();
+  constexpr BlockShape shape{tiles, row_tiles};
+  constexpr int stages = stages_of<Weights>(shape.row_tiles);
+  constexpr int group = tile_rows * shape.row_tiles;
+  constexpr int outputs = shape.tiles * tile_outputs;
+  const int warps = int(blockDim.x) / warp_lanes;
+  auto* shared = ptx::shared_array<WarpShared<Weights, shape>>(warps);
+  auto& own = shared[warp_index()];
   ptx::let_next_begin();
   if constexpr (Rows::routed) // The kernel ahead decides which weights are read.
     ptx::await_previous();
@@ -231,14 +270,14 @@ __global__ void __launch_bounds__(product_warps_max* warp_lanes)
   const int first_row = part.first + int(blockIdx.x) * group;
   if (Rows::routed && first_row >= part.end)
     return;
-  const int column = int(blockIdx.y) * tile_outputs;
-  const int tile = rows.tile(part.expert, int(gridDim.y), int(blockIdx.y));
+  const int column = int(blockIdx.y) * outputs;
+  const int tile = rows.tile(part.expert, int(gridDim.y), int(blockIdx.y)) * shape.tiles;
   if (Rows::routed && unsigned(tile) >= unsigned(w.layout.tiles()))
     return;
-  Feed<Weights, row_tiles, Rows> feed(shared[chain].ring, w, tile, staged, rows, first_row,
-                                      part.end);
+  using Reads = Feed<Weights, shape, Rows>;
+  Reads feed(own.ring, w, tile, staged, rows, first_row, part.end);
 
-  float sums[row_tiles][4] = {};
+  typename Reads::Sums sums[shape.chains_each()] = {};
   for (int ahead = 0; ahead < stages - 1; ++ahead)
     feed.fetch_weights(feed.first_span() + ahead, ahead);
   if constexpr (!Rows::routed)
@@ -247,33 +286,44 @@ __global__ void __launch_bounds__(product_warps_max* warp_lanes)
     feed.fetch_rows(feed.first_span() + ahead, ahead);
   ptx::commit_copies();
   ptx::wait_for_copies<0>(); // Waits for all of these; then a span is a group.
-  for (int span = feed.first_span(), place = 0; span < feed.last_span(); ++span) {
-    ptx::wait_for_copies<stages - 2>();
-    const int freed = place == 0 ? stages - 1 : place - 1; // Read in the last round.
-    feed.fetch_weights(span + stages - 1, freed);
-    feed.fetch_rows(span + stages - 1, freed);
-    ptx::commit_copies();
-    feed.multiply(place, sums);
-    place = place + 1 == stages ? 0 : place + 1;
-  }
+  int span = feed.first_span();
+  int place = 0;
+#pragma unroll
+  for (int chain = 0; chain < shape.chains_each(); ++chain)
+    for (const int end = chain < feed.chains_each() ? feed.chain_start(chain + 1) : span;
+         span < end; ++span) {
+      ptx::wait_for_copies<stages - 2>();
+      const int freed = place == 0 ? stages - 1 : place - 1; // Read in the last round.
+      feed.fetch_weights(span + stages - 1, freed);
+      feed.fetch_rows(span + stages - 1, freed);
+      ptx::commit_copies();
+      feed.multiply(place, sums[chain]);
+      place = place + 1 == stages ? 0 : place + 1;
+    }
 
   __syncthreads(); // Sums overwrite what other warps read.
   const int g = lane_index() / 4;
   const int t = lane_index() % 4;
-  for (int i = 0; i < row_tiles; ++i)
-    for (int j = 0; j < 4; ++j)
-      shared[chain].sums[i * tile_rows + 2 * t + j % 2][g + j / 2 * 8] = sums[i][j];
+  for (int chain = 0; chain < shape.chains_each(); ++chain)
+    for (int k = 0; k < shape.tiles; ++k)
+      for (int i = 0; i < shape.row_tiles; ++i)
+        for (int j = 0; j < 4; ++j)
+          own.sums[chain][i * tile_rows + 2 * t + j % 2][k * tile_outputs + g + j / 2 * 8] =
+              sums[chain][k][i][j];
   __syncthreads();
-  for (int i = int(threadIdx.x); i < group * tile_outputs; i += int(blockDim.x)) {
-    const int row = i / tile_outputs;
-    const int output = tile * tile_outputs + i % tile_outputs;
+  for (int i = int(threadIdx.x); i < group * outputs; i += int(blockDim.x)) {
+    const int row = i / outputs;
+    const int output = tile * tile_outputs + i % outputs;
     if (first_row + row >= part.end || output >= w.layout.outputs)
       continue;
-    float sum = shared[0].sums[row][i % tile_outputs];
-    for (int c = 1; c < chains; ++c)
-      sum += shared[c].sums[row][i % tile_outputs];
-    store(out.row(first_row + row)[column + i % tile_outputs], sum,
-          w.bias ? w.bias + output : nullptr, add);
+    float sum = 0;
+    for (int warp = 0; warp < warps; ++warp)
+      for (int chain = 0; chain < feed.chains_each(); ++chain) {
+        const float next = shared[warp].sums[chain][row][i % outputs];
+        sum = warp == 0 && chain == 0 ? next : sum + next;
+      }
+    store(out.row(first_row + row)[column + i % outputs], sum, w.bias ? w.bias + output : nullptr,
+          add);
   }
 }
 
@@ -292,28 +342,50 @@ struct ProductCall {
   int parts;
 };
 
-template <class Weights, int row_tiles, class Rows>
-cudaError_t launch_tiles(const Queue& queue, const ProductCall<Rows>& call) {
-  const dim3 grid(unsigned(divide_up(call.rows_max, row_tiles * tile_rows)), unsigned(call.tiles),
-                  unsigned(call.parts));
-  const int chains = call.w.layout.chains();
-  return launch(queue, grid, chains * warp_lanes,
-                std::size_t(chains) * sizeof(ChainShared<Weights, row_tiles>),
-                product<Weights, row_tiles, Rows>, call.out, call.staged.data, call.w, call.add,
-                call.rows);
+template <class Weights, BlockShape shape, class Rows>
+cudaError_t launch_shape(const Queue& queue, const ProductCall<Rows>& call) {
+  const dim3 grid(unsigned(divide_up(call.rows_max, shape.row_tiles * tile_rows)),
+                  unsigned(divide_up(call.tiles, shape.tiles)), unsigned(call.parts));
+  const int warps = std::min(call.w.layout.chains(), shape.warps_max());
+  return launch(queue, grid, warps * warp_lanes,
+                std::size_t(warps) * sizeof(WarpShared<Weights, shape>),
+                product<Weights, shape.tiles, shape.row_tiles, Rows>, call.out, call.staged.data,
+                call.w, call.add, call.rows);
+}
+
+/// Returns the tiles of outputs of a block with many rows: rows are read again by each block, and
+/// from 16 rows on that is more than the weights; more tiles of scaled codes would not fit into
+/// registers.
+template <class Weights>
+constexpr int wide_tiles(int row_tiles) {
+  return has_factors<Weights> && row_tiles == 8 ? 2 : 4;
+}
+/// Returns whether so many blocks remain then that they keep a GPU busy (measured on an H100).
+template <class Weights>
+bool is_wide(int row_tiles, int tiles) {
+  if (row_tiles == 2)
+    return Weights::steps > 1 && tiles >= 1024;
+  return row_tiles > 2 && tiles >= 256;
 }
 
 /// Takes as many rows at once as there are, up to 64, or as a block's shared memory has room for.
 template <class Weights, int row_tiles = 8, class Rows>
 cudaError_t launch_product(const Queue& queue, const ProductCall<Rows>& call) {
+  constexpr BlockShape narrow{1, row_tiles};
   if constexpr (row_tiles > 1) {
-    const bool room =
-        std::size_t(call.w.layout.chains()) * sizeof(ChainShared<Weights, row_tiles>) <=
-        shared_bytes_most;
+    const int warps = std::min(call.w.layout.chains(), narrow.warps_max());
+    const bool room = std::size_t(warps) * sizeof(WarpShared<Weights, narrow>) <= shared_bytes_most;
     if (!room || call.rows_few <= tile_rows * row_tiles / 2)
       return launch_product<Weights, row_tiles / 2>(queue, call);
   }
-  return launch_tiles<Weights, row_tiles>(queue, call);
+  if constexpr (!Rows::routed && row_tiles > 1) {
+    constexpr BlockShape wide{wide_tiles<Weights>(row_tiles), row_tiles};
+    const int warps = call.w.layout.chains();
+    if (is_wide<Weights>(row_tiles, call.tiles) &&
+        std::size_t(warps) * sizeof(WarpShared<Weights, wide>) <= shared_bytes_most)
+      return launch_shape<Weights, wide>(queue, call);
+  }
+  return launch_shape<Weights, narrow>(queue, call);
 }
 
 /// Launches a product with scaled codes (linear_scaled.cu).
