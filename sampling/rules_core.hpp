@@ -28,13 +28,18 @@ PACELINE_HOST_DEVICE inline double gumbel_score(const DrawKey& key, std::uint32_
 
 inline constexpr std::size_t inversion_block = 512;
 
-/// Draws by inversion of the cumulative sum in id order: returns the first token at which the sum
-/// exceeds u times the total. Sums are taken block by block, so that whole blocks are skipped
-/// quickly. row.weight(i): the weight of one token; row.sum(first, count): that of a block,
-/// positive if a weight is. u: in [0, 1). A token of weight zero is never drawn: where rounding
-/// leaves the goal out of reach, the last token with mass is. Returns -1 when there is no mass.
+/// Where a draw by inversion ends: in the block from token `first` on (if that is beyond the row,
+/// there is no mass), whose tokens take the sum from `below` beyond `goal`.
+struct InversionEnd {
+  std::size_t first;
+  double below;
+  double goal;
+};
+
+/// Finds the block in which the cumulative sum exceeds u times the total. row.sum(first, count):
+/// the weight of a block, positive if that of a token is. u: in [0, 1).
 template <class Row>
-PACELINE_HOST_DEVICE std::int32_t invert(const Row& row, std::size_t size, double u) {
+PACELINE_HOST_DEVICE InversionEnd find_block(const Row& row, std::size_t size, double u) {
   const auto count = [size](std::size_t first) {
     return size - first < inversion_block ? size - first : inversion_block;
   };
@@ -54,15 +59,32 @@ PACELINE_HOST_DEVICE std::int32_t invert(const Row& row, std::size_t size, doubl
     below = reached;
     reached += block;
   }
+  return {chosen, below, goal};
+}
 
+/// Finds the token in the block. row.weight(i): the weight of one token. A token of weight zero is
+/// never drawn: where rounding leaves the goal out of reach, the last token with mass is. Returns
+/// -1 when there is no mass.
+template <class Row>
+PACELINE_HOST_DEVICE std::int32_t find_token(const Row& row, std::size_t size, InversionEnd end) {
   std::int32_t token = -1;
-  for (std::size_t i = chosen; i < size && i < chosen + inversion_block && below <= goal; ++i) {
+  double below = end.below;
+  for (std::size_t i = end.first; i < size && i < end.first + inversion_block && below <= end.goal;
+       ++i) {
     if (!(row.weight(i) > 0))
       continue;
     token = std::int32_t(i);
     below += double(row.weight(i));
   }
   return token;
+}
+
+/// Draws by inversion of the cumulative sum in id order: returns the first token at which the sum
+/// exceeds u times the total. Sums are taken block by block, so that whole blocks are skipped
+/// quickly.
+template <class Row>
+PACELINE_HOST_DEVICE std::int32_t invert(const Row& row, std::size_t size, double u) {
+  return find_token(row, size, find_block(row, size, u));
 }
 
 } // namespace paceline::sampling

@@ -95,6 +95,25 @@ constexpr int stages_of(int row_tiles) {
   }
 }
 
+/// The chains of a weight, whose number is a power of two, and how many of them a warp has.
+template <BlockShape shape>
+struct Chains {
+  int log2;
+  int log2_each;
+
+  __device__ static Chains of(const PackedLayout& layout) {
+    const int log2 = __ffs(layout.chains()) - 1;
+    return {log2, log2 - (__ffs(int(blockDim.x) / warp_lanes) - 1)};
+  }
+  __device__ int count() const { return 1 << log2; }
+  __device__ int each() const { return shape.chains_each() == 1 ? 1 : 1 << log2_each; }
+  /// Return the warp of a chain, and its number among the warp's.
+  __device__ int warp(int chain) const {
+    return shape.chains_each() == 1 ? chain : chain >> log2_each;
+  }
+  __device__ int own(int chain) const { return chain - warp(chain) * each(); }
+};
+
 /// A warp's shared memory.
 template <class Weights, BlockShape shape>
 union WarpShared {
@@ -119,11 +138,10 @@ public:
 
   /// tile: the block's first. first_row, end_row: the rows that the block multiplies, or more.
   __device__ Feed(Stage* ring, const PackedWeight& w, int tile, const std::uint16_t* rows,
-                  const Rows& all, int first_row, int end_row)
+                  const Rows& all, int first_row, int end_row, Chains<shape> chains)
       : ring_(ring), lane_(lane_index()), first_row_(first_row), end_row_(end_row),
-        steps_(w.layout.padded_inputs() / step_inputs), chains_(w.layout.chains()),
-        chains_each_(chains_ / (int(blockDim.x) / warp_lanes)), first_span_(chain_start(0)),
-        last_span_(chain_start(chains_each_)),
+        steps_(w.layout.padded_inputs() / step_inputs), chains_(chains),
+        first_span_(chain_start(0)), last_span_(chain_start(chains.each())),
         tiles_(std::min(int(tiles), w.layout.tiles() - tile)), tile_bytes_(w.layout.tile_bytes),
         weights_(w.data + std::size_t(tile) * w.layout.tile_bytes),
         rows_(reinterpret_cast<const uint2*>(rows)) {
@@ -137,11 +155,11 @@ public:
   /// Return the first span of the warp's chains, and the one after the last.
   __device__ int first_span() const { return first_span_; }
   __device__ int last_span() const { return last_span_; }
-  /// Return the number of the warp's chains, and the first span of one of them, counted from 0.
-  __device__ int chains_each() const { return chains_each_; }
+  /// Returns the first span of one of the warp's chains, counted from 0.
   __device__ int chain_start(int own) const {
-    const int chain = warp_index() * chains_each_ + own;
-    return std::min(divide_up(steps_, span_steps) * chain / chains_ * (span_steps / Weights::steps),
+    const int chain = warp_index() * chains_.each() + own;
+    return std::min((divide_up(steps_, span_steps) * chain >> chains_.log2) *
+                        (span_steps / Weights::steps),
                     divide_up(steps_, Weights::steps));
   }
 
@@ -239,8 +257,7 @@ private:
   int first_row_;
   int end_row_;
   int steps_;
-  int chains_;
-  int chains_each_;
+  Chains<shape> chains_;
   int first_span_;
   int last_span_;
   int tiles_; ///< Tiles that there are.
@@ -260,8 +277,7 @@ __global__ void __launch_bounds__(BlockShape{tiles, row_tiles}.warps_max() * war
   constexpr int stages = stages_of<Weights>(shape.row_tiles);
   constexpr int group = tile_rows * shape.row_tiles;
   constexpr int outputs = shape.tiles * tile_outputs;
-  const int warps = int(blockDim.x) / warp_lanes;
-  auto* shared = ptx::shared_array<WarpShared<Weights, shape>>(warps);
+  auto* shared = ptx::shared_array<WarpShared<Weights, shape>>(int(blockDim.x) / warp_lanes);
   auto& own = shared[warp_index()];
   ptx::let_next_begin();
   if constexpr (Rows::routed) // The kernel ahead decides which weights are read.
@@ -275,7 +291,8 @@ __global__ void __launch_bounds__(BlockShape{tiles, row_tiles}.warps_max() * war
   if (Rows::routed && unsigned(tile) >= unsigned(w.layout.tiles()))
     return;
   using Reads = Feed<Weights, shape, Rows>;
-  Reads feed(own.ring, w, tile, staged, rows, first_row, part.end);
+  const auto chains = Chains<shape>::of(w.layout);
+  Reads feed(own.ring, w, tile, staged, rows, first_row, part.end, chains);
 
   typename Reads::Sums sums[shape.chains_each()] = {};
   for (int ahead = 0; ahead < stages - 1; ++ahead)
@@ -290,8 +307,8 @@ __global__ void __launch_bounds__(BlockShape{tiles, row_tiles}.warps_max() * war
   int place = 0;
 #pragma unroll
   for (int chain = 0; chain < shape.chains_each(); ++chain)
-    for (const int end = chain < feed.chains_each() ? feed.chain_start(chain + 1) : span;
-         span < end; ++span) {
+    for (const int end = chain < chains.each() ? feed.chain_start(chain + 1) : span; span < end;
+         ++span) {
       ptx::wait_for_copies<stages - 2>();
       const int freed = place == 0 ? stages - 1 : place - 1; // Read in the last round.
       feed.fetch_weights(span + stages - 1, freed);
@@ -316,12 +333,9 @@ __global__ void __launch_bounds__(BlockShape{tiles, row_tiles}.warps_max() * war
     const int output = tile * tile_outputs + i % outputs;
     if (first_row + row >= part.end || output >= w.layout.outputs)
       continue;
-    float sum = 0;
-    for (int warp = 0; warp < warps; ++warp)
-      for (int chain = 0; chain < feed.chains_each(); ++chain) {
-        const float next = shared[warp].sums[chain][row][i % outputs];
-        sum = warp == 0 && chain == 0 ? next : sum + next;
-      }
+    float sum = shared[0].sums[0][row][i % outputs];
+    for (int chain = 1; chain < chains.count(); ++chain)
+      sum += shared[chains.warp(chain)].sums[chains.own(chain)][row][i % outputs];
     store(out.row(first_row + row)[column + i % outputs], sum, w.bias ? w.bias + output : nullptr,
           add);
   }

@@ -17,6 +17,36 @@ namespace paceline::gpu::cuda::kernels {
 
 using Mass = unsigned long long;
 
+/// Masses from several keys on, summed together.
+inline constexpr int key_count = 3;
+struct Masses {
+  Mass of[key_count] = {};
+};
+struct AddEach {
+  __device__ __forceinline__ Masses operator()(Masses a, const Masses& b) const {
+#pragma unroll
+    for (int i = 0; i < key_count; ++i)
+      a.of[i] += b.of[i];
+    return a;
+  }
+};
+template <class Take>
+__device__ __forceinline__ Masses taken(Masses from, Take take) {
+#pragma unroll
+  for (int i = 0; i < key_count; ++i)
+    from.of[i] = take(from.of[i]);
+  return from;
+}
+__device__ __forceinline__ Masses from_lane_xor(const Masses& m, int mask) {
+  return taken(m, [=](Mass one) { return from_lane_xor(one, mask); });
+}
+__device__ __forceinline__ Masses from_lane_below(const Masses& m, int offset) {
+  return taken(m, [=](Mass one) { return from_lane_below(one, offset); });
+}
+__device__ __forceinline__ Masses from_lane(const Masses& m, int lane) {
+  return taken(m, [=](Mass one) { return from_lane(one, lane); });
+}
+
 /// Returns std::min by value, since device code has no address of a host's constant.
 template <class T>
 __device__ __forceinline__ T lower_of(T a, T b) {
@@ -29,13 +59,16 @@ inline constexpr int pool_max = 2048;
 struct RowShared {
   double sums[block_warps_max];
   Mass masses[block_warps_max];
+  Masses many[block_warps_max];
   std::uint32_t words[block_warps_max];
   Scored scored[block_warps_max];
   double inversion[vocabulary_max / sampling::inversion_block];
   float pool_values[pool_max];
   std::int32_t pool_ids[pool_max];
   std::int32_t pool_count;
-  std::int32_t token; ///< Drawn by one thread for all.
+  sampling::InversionEnd end; ///< Found by one thread for all, as is the token.
+  float end_weights[sampling::inversion_block];
+  std::int32_t token;
 };
 
 /// Maps values to unsigned numbers in the same order, with NaN the highest; both zeros are equal.
@@ -86,6 +119,7 @@ public:
     return lower_of(x, greatest);
   }
 
+  /// Calls function(i, value) for all tokens, each on a thread that is its own in all passes.
   template <class Function>
   __device__ void each(Function function) const {
     constexpr int ahead = 4; // Numbers that a thread reads at once.
@@ -108,6 +142,9 @@ public:
   }
   __device__ Mass total(Mass mine) const {
     return block_reduce(mine, Add(), shared_.masses);
+  }
+  __device__ Masses total(const Masses& mine) const {
+    return block_reduce(mine, AddEach(), shared_.many);
   }
   __device__ Scored first(Scored mine) const {
     return block_reduce(mine, First(), shared_.scored);
@@ -186,8 +223,27 @@ public:
     each([&](int id, float x) { mine += of(id, x); });
     return row_.total(mine);
   }
-  __device__ std::uint32_t lowest() const { return lowest_; }
-  __device__ int row_size() const { return row_.size(); }
+  /// Returns the sums of of(id, value) over the tokens from each of the keys on.
+  template <class Of>
+  __device__ Masses totals_from(const std::uint32_t (&keys)[key_count], Of of) const {
+    Masses mine;
+    each([&](int id, float x) {
+      const std::uint32_t key = key_of(x);
+      if (key < keys[0])
+        return;
+      const Mass mass = of(id, x);
+#pragma unroll
+      for (int i = 0; i < key_count; ++i)
+        mine.of[i] += key >= keys[i] ? mass : 0;
+    });
+    return row_.total(mine);
+  }
+  __device__ std::uint32_t lowest() const {
+    return lowest_;
+  }
+  __device__ int row_size() const {
+    return row_.size();
+  }
 
 private:
   const Row& row_;
@@ -196,17 +252,24 @@ private:
   std::uint32_t lowest_ = 0;
 };
 
-/// Returns the highest key at which `from(key)`, which grows as keys fall, reaches `goal`. It must
-/// reach it at `lowest`.
+/// Returns the highest key at which a mass, which grows as keys fall, reaches `goal`. It must reach
+/// it at `lowest`. from(keys): the masses at several keys, in ascending order.
 template <class From>
 __device__ std::uint32_t highest_reaching(std::uint32_t lowest, double goal, From from) {
   Mass low = lowest;
   for (Mass high = Mass(1) << 32; high - low > 1;) {
-    const Mass middle = low + (high - low) / 2;
-    if (double(from(std::uint32_t(middle))) >= goal)
-      low = middle;
-    else
-      high = middle;
+    const Mass step = (high - low + key_count) / (key_count + 1);
+    std::uint32_t keys[key_count];
+#pragma unroll
+    for (int i = 0; i < key_count; ++i)
+      keys[i] = std::uint32_t(lower_of(low + Mass(i + 1) * step, high - 1));
+    const Masses masses = from(keys);
+#pragma unroll
+    for (int i = 0; i < key_count; ++i)
+      if (double(masses.of[i]) >= goal)
+        low = keys[i];
+      else
+        high = lower_of(high, Mass(keys[i]));
   }
   return std::uint32_t(low);
 }
@@ -241,13 +304,18 @@ __device__ inline Cut top_k_cut(const Row& row, Pool& pool, int k) {
     row.each([&](int, float x) { mine = fmaxf(mine, x); });
     const std::uint32_t own = key_of(mine);
     const std::uint32_t bound =
-        highest_reaching(key_of(-INFINITY), double(k),
-                         [&](std::uint32_t key) { return row.total(Mass(own >= key)); });
+        highest_reaching(key_of(-INFINITY), double(k), [&](const auto& keys) {
+          Masses reached;
+#pragma unroll
+          for (int i = 0; i < key_count; ++i)
+            reached.of[i] = own >= keys[i];
+          return row.total(reached);
+        });
     pool.collect(value_of(bound));
   }
   Cut cut;
-  cut.key = highest_reaching(pool.lowest(), double(k), [&](std::uint32_t key) {
-    return pool.total([&](int, float x) { return Mass(key_of(x) >= key); });
+  cut.key = highest_reaching(pool.lowest(), double(k), [&](const auto& keys) {
+    return pool.totals_from(keys, [](int, float) { return Mass(1); });
   });
   cut.ties = Mass(k) - pool.total([&](int, float x) { return Mass(key_of(x) > cut.key); });
   cut.last_tie = last_tie_of(pool, cut);
@@ -272,9 +340,8 @@ __device__ inline Cut top_p_cut(const Row& row, Pool& pool, float top_p,
       pool.take_all();
   }
   Cut inner;
-  inner.key = highest_reaching(pool.lowest(), goal, [&](std::uint32_t key) {
-    return pool.total([&](int id, float x) { return key_of(x) >= key ? mass(id, x) : Mass(0); });
-  });
+  inner.key = highest_reaching(pool.lowest(), goal,
+                               [&](const auto& keys) { return pool.totals_from(keys, mass); });
   const Mass above =
       pool.total([&](int id, float x) { return key_of(x) > inner.key ? mass(id, x) : Mass(0); });
   const Mass each = mass_of(value_of(inner.key), e);
@@ -304,22 +371,45 @@ struct ResidualRow {
   }
 };
 
+/// A block's weights, in shared memory.
+struct EndRow {
+  const float* weights;
+  std::size_t first;
+  PACELINE_HOST_DEVICE float weight(std::size_t i) const { return weights[i - first]; }
+};
+
 /// Does sampling::invert with a block: warps sum, one thread finds the token. -1: no mass.
 template <class Weights>
 __device__ std::int32_t invert(const Weights& weights, int size, double u, RowShared& shared) {
   constexpr int block = int(sampling::inversion_block);
+  constexpr int lane_weights = block / warp_lanes;
   const int warps = int(blockDim.x) / warp_lanes;
   for (int b = warp_index(); b * block < size; b += warps) {
+    float own[lane_weights];
+#pragma unroll
+    for (int k = 0; k < lane_weights; ++k) {
+      const int i = b * block + k * warp_lanes + lane_index();
+      own[k] = i < size ? weights.weight(std::size_t(i)) : 0.0f;
+    }
     double sum = 0;
-    for (int i = b * block + lane_index(); i < std::min(size, (b + 1) * block); i += warp_lanes)
-      sum += double(weights.weight(std::size_t(i)));
+#pragma unroll
+    for (int k = 0; k < lane_weights; ++k)
+      sum += double(own[k]);
     sum = warp_reduce(sum, Add());
     if (lane_index() == 0)
       shared.inversion[b] = sum;
   }
   __syncthreads();
   if (threadIdx.x == 0)
-    shared.token = sampling::invert(weights, std::size_t(size), u);
+    shared.end = sampling::find_block(weights, std::size_t(size), u);
+  __syncthreads();
+  const auto first = int(shared.end.first);
+  for (int i = int(threadIdx.x); i < block && first + i < size; i += int(blockDim.x))
+    shared.end_weights[i] = weights.weight(std::size_t(first + i));
+  __syncthreads();
+  if (threadIdx.x == 0)
+    shared.token = sampling::find_token(EndRow{shared.end_weights, shared.end.first},
+                                        std::size_t(size), shared.end);
   __syncthreads();
   return shared.token;
 }
@@ -332,16 +422,36 @@ __device__ inline std::int32_t draw(const float* p, int size, const sampling::Dr
 /// Does sampling::draw_coupled with a block: each thread first holds a race of its own tokens.
 __device__ inline std::int32_t draw_gumbel_max(const float* p, int size,
                                                const sampling::DrawKey& key, RowShared& shared) {
-  Scored leader{0, -1}; // Scores are negative, so that the lowest time comes first.
-  for (int group = int(threadIdx.x); group * 4 < size; group += int(blockDim.x)) {
-    const sampling::PhiloxBlock noise = sampling::noise(key, std::uint32_t(group));
-    for (int token = group * 4; token < std::min(size, group * 4 + 4); ++token) {
-      // -log(1 - v) >= v rules most tokens out without their logarithm.
-      const double least = double(noise.word[token % 4]) * 0x1p-32;
-      if (!(p[token] > 0) || (leader.id >= 0 && least > -leader.score * double(p[token])))
+  constexpr int ahead = 4; // Groups that a thread reads at once.
+  Scored leader{0, -1};    // Scores are negative, so that the lowest time comes first.
+  const int step = int(blockDim.x);
+  for (int first = int(threadIdx.x); first * 4 < size; first += ahead * step) {
+    float shares[ahead][4];
+#pragma unroll
+    for (int k = 0; k < ahead; ++k)
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        if (const int token = (first + k * step) * 4 + i; token < size)
+          shares[k][i] = p[token];
+        else
+          shares[k][i] = 0;
+#pragma unroll
+    for (int k = 0; k < ahead; ++k) {
+      const auto& own = shares[k];
+      if (!(own[0] > 0 || own[1] > 0 || own[2] > 0 || own[3] > 0))
         continue;
-      const Scored mine{-sampling::gumbel_score(key, std::uint32_t(token), p[token]), token};
-      leader = First()(leader, mine);
+      const int group = first + k * step;
+      const sampling::PhiloxBlock noise = sampling::noise(key, std::uint32_t(group));
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        // -log(1 - v) >= v rules most tokens out without their logarithm.
+        const double least = double(noise.word[i]) * 0x1p-32;
+        if (!(own[i] > 0) || (leader.id >= 0 && least > -leader.score * double(own[i])))
+          continue;
+        const int token = group * 4 + i;
+        const Scored mine{-sampling::gumbel_score(key, std::uint32_t(token), own[i]), token};
+        leader = First()(leader, mine);
+      }
     }
   }
   return block_reduce(leader, First(), shared.scored).id;

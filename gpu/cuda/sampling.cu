@@ -109,7 +109,8 @@ __device__ void soften(const Row& row, sampling::row::Exponential e, float min_p
     mine += double(probabilities[i]);
   });
   const auto factor = float(1 / row.total(mine));
-  row.each([&](int i, float) { probabilities[i] *= factor; });
+  const Row weights(probabilities, row.size(), row.shared());
+  weights.each([&](int i, float weight) { probabilities[i] = weight * factor; });
 }
 
 /// A row's warped distribution, once warp_row() has made it.
@@ -197,14 +198,14 @@ __device__ void guess(const ProposeRow& task, const Row& row, std::int32_t draft
 }
 
 /// Copies the row to q. Each thread copies the tokens whose shares it wrote itself.
-__device__ void leave_row(const ProposeRow& task) {
-  const float* row = task.row.probabilities;
+__device__ void leave_row(const ProposeRow& task, RowShared& shared) {
   if (!task.q)
     return;
-  const int size = task.row.vocabulary;
-  for (int i = int(threadIdx.x); i < std::max(size, task.q_size); i += int(blockDim.x))
-    if (i >= size || task.q != row)
-      task.q[i] = i < size ? row[i] : 0.0f;
+  const Row row(task.row.probabilities, task.row.vocabulary, shared);
+  if (task.q != task.row.probabilities)
+    row.each([&](int i, float share) { task.q[i] = share; });
+  for (int i = row.size() + int(threadIdx.x); i < task.q_size; i += int(blockDim.x))
+    task.q[i] = 0;
 }
 
 __global__ void __launch_bounds__(threads_max)
@@ -221,7 +222,7 @@ __global__ void __launch_bounds__(threads_max)
   }
   if (warped.failed)
     return;
-  leave_row(task);
+  leave_row(task, shared);
   const float* q = task.row.probabilities;
   std::int32_t token = warped.likeliest;
   if (token < 0 && task.rule == Rule::coupled)

@@ -8,6 +8,7 @@
 #include "gpu/cuda/context.hpp"
 #include "gpu/cuda/kernels.hpp"
 #include "gpu/cuda/lane.hpp"
+#include "gpu/mx.hpp"
 
 #include <algorithm>
 #include <array>
@@ -55,6 +56,16 @@ public:
     auto buffer = allocate(values.size() * sizeof(T));
     PACELINE_CUDA_CHECK(cudaMemcpy(buffer->data(), values.data(), values.size() * sizeof(T),
                                    cudaMemcpyHostToDevice));
+    return buffer;
+  }
+
+  /// Memory for a weight, full of numbers around 0. What is not finite would cost attention time, so
+  /// of other formats than bf16 all bytes are such that scales are small.
+  std::shared_ptr<Buffer> weight(WeightFormat format, std::size_t bytes) const {
+    if (format == WeightFormat::bf16)
+      return noise(bytes);
+    auto buffer = allocate(bytes);
+    PACELINE_CUDA_CHECK(cudaMemset(buffer->data(), is_mx(format) ? 0x75 : 0x15, bytes));
     return buffer;
   }
 
@@ -171,7 +182,7 @@ void measure_product(const Bench& bench, const Shape& shape, const char* name, i
   const auto layout = kernels::PackedLayout::of(format, outputs, inputs);
   const std::size_t bytes = layout.bytes();
   const int copies = bench.tiny ? 2 : int(cache_bytes / bytes) + 4;
-  const auto memory = bench.noise(bytes * std::size_t(copies));
+  const auto memory = bench.weight(format, bytes * std::size_t(copies));
   fmt::print("  {:<5} {:<8} {:>6} x {:<5} {:<6}", shape.name, name, outputs, inputs,
              to_string(format));
   for (const int rows : row_counts) {
@@ -347,7 +358,7 @@ private:
 
   kernels::PackedWeight weight(int outputs, int inputs) {
     const auto layout = kernels::PackedLayout::of(format_, outputs, inputs);
-    weights_.push_back(bench_.noise(layout.bytes()));
+    weights_.push_back(bench_.weight(format_, layout.bytes()));
     weight_bytes_ += layout.bytes();
     return {layout, weights_.back()->data(), nullptr};
   }
