@@ -1,6 +1,7 @@
 // Products with weights that are blocks of GGUF files: every kernel family against the numbers that
 // the blocks mean, and against itself in other company.
 #include "gpu/gguf_blocks.hpp"
+#include "tests/gpu/company.hpp"
 #include "tests/gpu/gguf_weight.hpp"
 #include "tests/gpu/rig.hpp"
 
@@ -112,32 +113,17 @@ TEST_CASE("codes of all formats are their numbers in every lane and place, whate
 }
 
 TEST_CASE("a row's product with blocks has the same bits alone, in any batch and on any ranks") {
+  constexpr int counts[] = {2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 33, 70};
   Random random(24);
   for (const GgufFormat format : kept_formats()) {
+    CAPTURE(std::string(to_string(format)));
     const BlockWeight host(format, 200, 768, random);
     Matrix in(70, 768, random);
     for (int i = 0; i < 768; ++i) // Sums of which are too small for normal numbers.
       in.tensor().row(69)[i] *= 0x1p-124f;
     for (const std::string& name : backends()) {
       CAPTURE(name);
-      CAPTURE(std::string(to_string(format)));
-      const Rig alone(name, 1);
-      const auto weight = alone.device->pack({&host.matrix, 1}).value();
-      Matrix reference(0, 200);
-      for (int r = 0; r < in.rows; ++r) {
-        Matrix one = in.slice(r, 1);
-        const Matrix out = product(alone, *weight, one);
-        reference.values.insert(reference.values.end(), out.values.begin(), out.values.end());
-        ++reference.rows;
-      }
-      for (int threads = 1; threads <= 3; ++threads) {
-        const Rig rig(name, threads);
-        for (const int rows : {2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 33, 70}) {
-          CAPTURE(rows);
-          Matrix part = in.slice(70 - rows, rows);
-          CHECK(product(rig, *weight, part) == reference.slice(70 - rows, rows));
-        }
-      }
+      check_company(name, host.matrix, in, counts, 3);
     }
   }
 }

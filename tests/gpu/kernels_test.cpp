@@ -1,5 +1,6 @@
 // Every kernel family against the scalar oracle, and against itself in other company.
-#include "tests/gpu/rig.hpp"
+#include "tests/gpu/company.hpp"
+#include "tests/gpu/gguf_weight.hpp"
 
 #include <cmath>
 #include <functional>
@@ -89,43 +90,47 @@ TEST_CASE("the oracle's product is the rounded inputs' product, in any format") 
   }
 }
 
-// Rows of `shape`'s product alone, then in batches of 1 to 70 rows on 1 to 3 ranks.
-void check_company(const std::string& name, WeightFormat format, const Shape& shape,
-                   Random& random) {
-  const HostWeight host(format, shape.outputs, shape.inputs, random);
-  const Rig alone(name, 1);
-  const auto weight = alone.device->pack({&host.matrix, 1}).value();
-  Matrix in(70, shape.inputs, random);
-  Matrix reference(0, shape.outputs);
-  for (int r = 0; r < in.rows; ++r) {
-    Matrix one = in.slice(r, 1);
-    const Matrix out = product(alone, *weight, one);
-    reference.values.insert(reference.values.end(), out.values.begin(), out.values.end());
-    ++reference.rows;
-  }
-  for (int threads = 1; threads <= 3; ++threads) {
-    CAPTURE(threads);
-    const Rig rig(name, threads);
-    for (int rows = 1; rows <= 70; rows += rows < 20 ? 1 : 25) {
-      CAPTURE(rows);
-      Matrix part = in.slice(70 - rows, rows);
-      CHECK(product(rig, *weight, part) == reference.slice(70 - rows, rows));
-    }
-  }
-}
-
 TEST_CASE("a row's product has the same bits alone, in any batch and on any number of ranks") {
+  std::vector<int> counts(20);
+  std::iota(counts.begin(), counts.end(), 1);
+  counts.insert(counts.end(), {45, 70});
   Random random(3);
-  for (const std::string& name : backends()) {
+  const auto check = [&](const std::string& name, WeightFormat format, const Shape& shape) {
     CAPTURE(name);
-    for (const WeightFormat format : all_formats()) {
-      CAPTURE(std::string(to_string(format)));
-      check_company(name, format, {200, 96}, random);
-    }
+    CAPTURE(std::string(to_string(format)));
+    const HostWeight host(format, shape.outputs, shape.inputs, random);
+    check_company(name, host.matrix, Matrix(70, shape.inputs, random), counts, 3);
+  };
+  for (const std::string& name : backends()) {
+    for (const WeightFormat format : all_formats())
+      check(name, format, {200, 96});
     if (is_cuda(name)) // Its products know no chunks.
       continue;
     for (const WeightFormat format : {WeightFormat::bf16, WeightFormat::mxfp6})
-      check_company(name, format, {34, 1540}, random);
+      check(name, format, {34, 1540});
+  }
+}
+
+TEST_CASE("a row's product has the same bits in every shape that a block of a GPU's has") {
+  Random random(31);
+  const auto check = [&](const std::string& name, int outputs, int inputs,
+                         const std::vector<int>& counts) {
+    Matrix in(counts.back(), inputs, random);
+    for (const WeightFormat format : {WeightFormat::bf16, WeightFormat::mxfp4}) {
+      CAPTURE(std::string(to_string(format)));
+      check_company(name, HostWeight(format, outputs, inputs, random).matrix, in, counts, 1);
+    }
+    for (const GgufFormat format : {GgufFormat::q4_0, GgufFormat::q5_k}) {
+      CAPTURE(std::string(to_string(format)));
+      check_company(name, BlockWeight(format, outputs, inputs, random).matrix, in, counts, 1);
+    }
+  };
+  for (const std::string& name : backends()) {
+    if (!is_cuda(name))
+      continue;
+    check(name, 40, 2304, {1, 9, 17, 40}); // Few outputs: a warp has one chain, or two.
+    check(name, 4120, 256, {16, 17, 40});  // Many: a block makes several tiles.
+    check(name, 16400, 256, {8, 9});       // So many that it does for few rows.
   }
 }
 
