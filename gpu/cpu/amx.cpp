@@ -353,8 +353,9 @@ void all_rows_decoded(Product p, int first, int last, std::size_t sums_bytes, Sc
   }
 }
 
-/// Returns whether tiles multiply so many rows of 8 bits faster than vectors, with the same bits: a
-/// block of rows takes as long as a whole one.
+/// Returns whether tiles multiply so many rows of 8 bits faster than vectors, with the same bits.
+/// They take as long for a block that lacks rows as for a whole one, so of two blocks or fewer the
+/// last must have more than half of its rows.
 bool tiles_pay(int rows) {
   const int missing = (row_block - rows % row_block) % row_block;
   return rows > 2 * row_block || missing < row_block / 2;

@@ -1,6 +1,6 @@
 // Products with weights of scaled codes on AMX tiles: the order of parts, rows and tiles
-// (amx_parts.hpp has the arithmetic). Vectors compute one row or two with the same bits, but
-// faster.
+// (amx_parts.hpp has the arithmetic), for rows of bf16 and of 8 bits. Of bf16, vectors compute one
+// row or two with the same bits, but faster.
 #include "gpu/cpu/amx_codes.hpp"
 
 #include "gpu/cpu/amx_parts.hpp"

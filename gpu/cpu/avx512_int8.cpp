@@ -2,7 +2,8 @@
 // on), which multiplies unsigned bytes of a weight with signed ones of a row: four inputs of 16
 // outputs at a time. A table of bytes turns codes of up to six bits into their numbers plus an
 // offset; the offset's share of a sum is what the sum begins with, staged with the row. For few
-// rows, codes are decoded in registers; for more, tiles are decoded once.
+// rows, codes are decoded in registers; for more, tiles are decoded once. AMX multiplies signed
+// bytes of both, and gets numbers without an offset.
 #include "gpu/cpu/avx512_int8.hpp"
 
 #include "gpu/cpu/avx512_words.hpp"
