@@ -1,10 +1,12 @@
 // Products with weights of scaled codes on AMX tiles: the order of parts, rows and tiles
-// (amx_parts.hpp has the arithmetic). Vectors compute one row or two with the same bits, but
-// faster.
+// (amx_parts.hpp has the arithmetic), for rows of bf16 and of 8 bits. Of bf16, vectors compute one
+// row or two with the same bits, but faster.
 #include "gpu/cpu/amx_codes.hpp"
 
 #include "gpu/cpu/amx_parts.hpp"
 #include "gpu/cpu/avx512_codes.hpp"
+#include "gpu/cpu/avx512_int8.hpp"
+#include "gpu/cpu/int8_rows.hpp"
 
 #if defined(__x86_64__)
 
@@ -23,6 +25,30 @@ constexpr int chunk_inputs = 256;
 /// Tiles whose codes are decoded together for many rows, and inputs of each at a time.
 constexpr int decoded_together = 4;
 constexpr int many_inputs = 128;
+
+/// Bytes of an input of a tile, of whatever numbers.
+constexpr int most_decoded_input = 2 * tile_outputs;
+
+/// Prefetches into the first-level cache, where decoding would have left them, and returns `from`.
+const std::byte* prefetched(const std::byte* from, std::size_t bytes) {
+  for (std::size_t at = 0; at < bytes; at += 64)
+    _mm_prefetch(reinterpret_cast<const char*>(from + at), _MM_HINT_T0);
+  return from;
+}
+
+/// Returns inputs [begin, end) of a tile as they are multiplied, where they are so already, or
+/// decoded to `room`: [end - begin] * CodesProduct::decoded_input bytes.
+const std::byte* decoded_codes(const PackedWeight& w, int tile, int begin, int end,
+                               std::byte* room) {
+  if (!w.integers())
+    avx512_decode_codes(w, tile, begin, end, room);
+  else if (w.bits() == 8)
+    return prefetched(w.tile(tile) + w.scale_bytes() + std::size_t(begin) * tile_outputs,
+                      std::size_t(end - begin) * tile_outputs);
+  else
+    avx512_decode_int8(w, tile, begin, end, room);
+  return room;
+}
 
 void finish_codes(const CodesProduct& p, const float* sums, int row, int rows, int tile) {
   const int first = tile * tile_outputs;
@@ -62,24 +88,25 @@ struct Chunk {
 /// loads wait until the data has left the processor's store queue.
 void few_rows_of_codes(const CodesProduct& p, int first, int last) {
   const PackedWeight& w = p.w;
-  const int part = w.codes().part;
+  const int part = p.part();
   const int rows = p.out.rows;
-  AddParts* const add = parts_adder(part, rows);
-  alignas(64) std::byte codes[2][chunk_inputs * decoded_input];
+  AddParts* const add = parts_adder(p, rows);
+  alignas(64) std::byte room[2][chunk_inputs * most_decoded_input];
   alignas(64) float sums[row_block * tile_outputs] = {};
-  const auto decode = [&](const Chunk& chunk, std::byte* to) {
+  const auto decode = [&](const Chunk& chunk, std::byte* to) -> const std::byte* {
     if (chunk.tile >= last)
-      return;
+      return nullptr;
     ask_ahead(w, chunk.tile, chunk.begin, chunk.end(w));
-    avx512_decode_codes(w, chunk.tile, chunk.begin, chunk.end(w), to);
+    return decoded_codes(w, chunk.tile, chunk.begin, chunk.end(w), to);
   };
-  configure_for_parts(rows, part);
+  configure_for_parts(p, rows);
   int turn = 0;
-  decode({first, 0}, codes[0]);
+  const std::byte* codes = decode({first, 0}, room[0]);
   for (Chunk at{first, 0}; at.tile < last; at = at.next(w), turn ^= 1) {
-    decode(at.next(w), codes[turn ^ 1]);
-    written(codes);
-    add(p, {0, at.tile, at.begin / part, (at.end(w) - at.begin) / part, codes[turn], sums});
+    const std::byte* const next = decode(at.next(w), room[turn ^ 1]);
+    written(room);
+    add(p, {0, at.tile, at.begin / part, (at.end(w) - at.begin) / part, codes, sums});
+    codes = next;
     if (at.end(w) < w.padded_inputs())
       continue;
     finish_codes(p, sums, 0, rows, at.tile);
@@ -106,14 +133,14 @@ const std::byte* pairs_of(const CodesProduct& p, Scratch& scratch) {
 class CodesRun {
 public:
   CodesRun(const CodesProduct& p, int first, int last, std::byte* memory)
-      : p_(p), part_(p.w.codes().part), first_(first), tiles_(last - first), codes_(memory),
+      : p_(p), part_(p.part()), first_(first), tiles_(last - first), room_(memory),
         sums_(reinterpret_cast<float*>(memory + codes_bytes)) {}
 
   static std::size_t bytes(const CodesProduct& p) {
     return codes_bytes + std::size_t(p.blocks()) * decoded_together * tile_size;
   }
 
-  void multiply_all() const {
+  void multiply_all() {
     std::memset(sums_, 0, std::size_t(p_.blocks()) * decoded_together * tile_size);
     for (int begin = 0; begin < p_.w.padded_inputs(); begin += many_inputs)
       multiply_chunk(begin, std::min(begin + many_inputs, p_.w.padded_inputs()));
@@ -123,50 +150,46 @@ public:
   }
 
 private:
-  static constexpr std::size_t tile_codes = many_inputs * decoded_input;
-  static constexpr std::size_t codes_bytes = decoded_together * tile_codes;
+  static constexpr std::size_t tile_bytes = many_inputs * most_decoded_input;
+  static constexpr std::size_t codes_bytes = decoded_together * tile_bytes;
 
   float* sums_of(int row, int tile) const {
     return sums_ + (row / row_block * decoded_together + tile) * of_part;
   }
 
-  void multiply_chunk(int begin, int end) const {
+  void multiply_chunk(int begin, int end) {
     for (int t = 0; t < tiles_; ++t)
-      avx512_decode_codes(p_.w, first_ + t, begin, end, codes_ + t * tile_codes);
-    written(codes_);
-    configure_for_parts(row_block, part_);
+      codes_[t] = decoded_codes(p_.w, first_ + t, begin, end, room_ + t * tile_bytes);
+    written(room_);
+    configure_for_parts(p_, row_block);
     int row = 0;
     for (; row + 2 * row_block <= p_.out.rows; row += 2 * row_block)
       multiply_panel(row, begin, end);
     for (; row < p_.out.rows; row += row_block) {
       if (p_.out.rows - row < row_block)
-        configure_for_parts(p_.out.rows - row, part_);
+        configure_for_parts(p_, p_.out.rows - row);
       multiply_block(row, begin, end, 0);
     }
   }
 
   CodeParts parts(int row, int begin, int end, int t) const {
-    return {row,
-            first_ + t,
-            begin / part_,
-            (end - begin) / part_,
-            codes_ + t * tile_codes,
-            sums_of(row, t)};
+    return {row, first_ + t, begin / part_, (end - begin) / part_, codes_[t], sums_of(row, t)};
   }
 
   /// Multiplies two blocks of rows with all tiles.
   void multiply_panel(int row, int begin, int end) const {
-    AddPanel* const add = panel_adder(p_.w.codes());
+    AddPanel* const add = panel_adder(p_);
     int t = 0;
     for (; t + 2 <= tiles_; t += 2)
-      add(p_, parts(row, begin, end, t), tile_codes, decoded_together * of_part);
+      add(p_, parts(row, begin, end, t), std::size_t(codes_[t + 1] - codes_[t]),
+          decoded_together * of_part);
     multiply_block(row, begin, end, t);
     multiply_block(row + row_block, begin, end, t);
   }
 
   /// Multiplies a block of rows with the tiles from `t` on.
   void multiply_block(int row, int begin, int end, int t) const {
-    AddParts* const add = parts_adder(part_, std::min(row_block, p_.out.rows - row));
+    AddParts* const add = parts_adder(p_, std::min(row_block, p_.out.rows - row));
     for (; t < tiles_; ++t)
       add(p_, parts(row, begin, end, t));
   }
@@ -175,8 +198,9 @@ private:
   const int part_;
   const int first_;
   const int tiles_;
-  std::byte* const codes_; ///< [tile][pair of inputs][16][2]
-  float* const sums_;      ///< [block of rows][tile][16][16]
+  std::byte* const room_;                         ///< For each tile, tile_bytes of decoded codes.
+  float* const sums_;                             ///< [block of rows][tile][16][16]
+  const std::byte* codes_[decoded_together] = {}; ///< See CodeParts.
 };
 
 void many_rows_of_codes(const CodesProduct& p, int first, int last, Scratch& scratch) {
@@ -214,6 +238,20 @@ void amx_linear_codes(Tensor out, const std::byte* staged, const PackedWeight& w
     few_rows_of_codes(p, first, last);
   else
     many_rows_of_codes(p, first, last, scratch);
+}
+
+void amx_linear_int8(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
+                     int last, bool add, Scratch& scratch) {
+  const CodesProduct p{out, staged, w, add, Int8Rows(w, out.rows)};
+  written(staged);
+  for_moderate_tiles(w, first, last, [&](int begin, int end, bool moderate) {
+    if (!moderate)
+      linear_int8(out, staged, w, begin, end, add);
+    else if (out.rows <= row_block)
+      few_rows_of_codes(p, begin, end);
+    else
+      many_rows_of_codes(p, begin, end, scratch);
+  });
 }
 
 } // namespace paceline::gpu::cpu

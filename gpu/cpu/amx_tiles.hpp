@@ -12,7 +12,7 @@
 #include <immintrin.h>
 #include <span>
 
-#define PACELINE_AMX_TARGET "avx512f,avx512bw,avx512bf16,amx-tile,amx-bf16"
+#define PACELINE_AMX_TARGET "avx512f,avx512bw,avx512bf16,amx-tile,amx-bf16,amx-int8"
 
 namespace paceline::gpu::cpu {
 
@@ -53,6 +53,36 @@ inline void configure_tiles(int rows) {
   }
   written(&config);
   _tile_loadconfig(&config);
+}
+
+/// Select the tile by a switch, since the intrinsics need its number as a literal.
+inline void zero_accumulator(int number) {
+  switch (number) {
+  case 0: _tile_zero(0); break;
+  case 1: _tile_zero(1); break;
+  case 2: _tile_zero(2); break;
+  default: _tile_zero(3); break;
+  }
+}
+inline void load_inputs(int number, const std::byte* from, std::size_t stride) {
+  if (number == 0)
+    _tile_loadd(4, from, stride);
+  else
+    _tile_loadd(5, from, stride);
+}
+inline void load_codes(int number, const std::byte* from) {
+  if (number == 0)
+    _tile_loadd(6, from, tile_row);
+  else
+    _tile_loadd(7, from, tile_row);
+}
+inline void store_accumulator(int number, float* to, std::size_t stride) {
+  switch (number) {
+  case 0: _tile_stored(0, to, stride); break;
+  case 1: _tile_stored(1, to, stride); break;
+  case 2: _tile_stored(2, to, stride); break;
+  default: _tile_stored(3, to, stride); break;
+  }
 }
 
 /// Returns a mask of the first `count` of 16 lanes.

@@ -2,13 +2,16 @@
 // on), which multiplies unsigned bytes of a weight with signed ones of a row: four inputs of 16
 // outputs at a time. A table of bytes turns codes of up to six bits into their numbers plus an
 // offset; the offset's share of a sum is what the sum begins with, staged with the row. For few
-// rows, codes are decoded in registers; for more, tiles are decoded once.
+// rows, codes are decoded in registers; for more, tiles are decoded once. AMX multiplies signed
+// bytes of both, and gets numbers without an offset.
 #include "gpu/cpu/avx512_int8.hpp"
 
 #include "gpu/cpu/avx512_words.hpp"
 #include "gpu/cpu/int8_rows.hpp"
 
 #if defined(__x86_64__)
+
+#include <array>
 
 // The headers of GCC 12 make undefined vectors, of which GCC then warns (PR 105593).
 #pragma GCC diagnostic ignored "-Wuninitialized"
@@ -20,15 +23,28 @@ namespace {
 constexpr int fours = mx_block / 4; ///< Words of a row's block, each with the codes of four inputs.
 constexpr std::size_t decoded_block_bytes = fours * line; ///< Bytes of a tile's decoded block.
 
-/// The number of each code plus the offset; what stands above a code's bits does not matter.
+/// The number of each code plus an offset; what stands above a code's bits does not matter.
 struct ByteTable {
-  alignas(64) std::uint8_t numbers[64];
-  explicit ByteTable(const IntegerCodes& how) {
+  alignas(64) std::uint8_t numbers[64] = {};
+  ByteTable() = default;
+  ByteTable(const IntegerCodes& how, int offset) {
     for (int i = 0; i < 64; ++i)
       numbers[i] =
-          std::uint8_t(how.numbers[std::size_t(i % (1 << std::min(how.bits, 6)))] + how.offset);
+          std::uint8_t(how.numbers[std::size_t(i % (1 << std::min(how.bits, 6)))] + offset);
   }
 };
+
+/// Returns a format's table without an offset; those of all formats are made once.
+const ByteTable& signed_table(WeightFormat format) {
+  static const auto tables = [] {
+    std::array<ByteTable, std::size_t(WeightFormat::iq4_xs) + 1> all;
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (const IntegerCodes* how = integer_codes(WeightFormat(int(i))))
+        all[i] = ByteTable(*how, 0);
+    return all;
+  }();
+  return tables[std::size_t(format)];
+}
 
 struct Product {
   Tensor out;
@@ -247,14 +263,15 @@ void few_rows(const Product& p, int first, int last) {
     all_rows_of<part, bits, most_rows, 1>(p, first, words(first));
 }
 
-/// Decodes a tile, and prefetches the next one.
+/// Decodes blocks [first, last) of a tile, and prefetches those of the next one.
 template <int bits>
-void decode(const Product& p, int tile, std::byte* to) {
-  const Decoder<bits> decoder(p.table);
-  const std::byte* words = p.w.tile(tile) + p.w.scale_bytes();
-  for (int left = p.w.blocks(); left > 0; --left, words += p.w.block_bytes()) {
-    for (std::size_t ahead = 0; ahead < p.w.block_bytes(); ahead += line)
-      _mm_prefetch(reinterpret_cast<const char*>(words + p.w.tile_bytes() + ahead), _MM_HINT_T1);
+void decode(const PackedWeight& w, const ByteTable& table, int tile, int first, int last,
+            std::byte* to) {
+  const Decoder<bits> decoder(table);
+  const std::byte* words = w.tile(tile) + w.scale_bytes() + std::size_t(first) * w.block_bytes();
+  for (int left = last - first; left > 0; --left, words += w.block_bytes()) {
+    for (std::size_t ahead = 0; ahead < w.block_bytes(); ahead += line)
+      _mm_prefetch(reinterpret_cast<const char*>(words + w.tile_bytes() + ahead), _MM_HINT_T1);
     repeat<fours>([&](auto four) INLINED {
       _mm512_store_si512(to, decoder.template numbers<four>(words));
       to += line;
@@ -268,7 +285,8 @@ void many_rows(const Product& p, int first, int last, Scratch& scratch) {
   for (; first < last; first += panel_tiles) {
     const int tiles = std::min(panel_tiles, last - first);
     for (int t = 0; t < tiles; ++t)
-      decode<bits>(p, first + t, room + std::size_t(t) * decoded_tile_bytes(p.w));
+      decode<bits>(p.w, p.table, first + t, 0, p.w.blocks(),
+                   room + std::size_t(t) * decoded_tile_bytes(p.w));
     with_constant<panel_tiles>(tiles, [&](auto together) INLINED {
       all_rows_of<part, decoded, most_rows, together>(p, first, room);
     });
@@ -354,32 +372,32 @@ void all_rows(const Product& p, int first, int last, Scratch& scratch) {
   }
 }
 
-/// Alternates between runs of tiles that are moderate and single ones that are not, whose scales
-/// may be none.
-void of_moderate(const Product& p, int first, int last, Scratch& scratch) {
-  for (int end = first; first < last; first = end) {
-    while (end < last && p.w.moderate(end))
-      ++end;
-    if (end > first)
-      all_rows(p, first, end, scratch);
-    else
-      linear_int8(p.out, p.staged, p.w, first, ++end, p.add);
-  }
-}
-
 } // namespace
 
 bool avx512_has_int8() {
   return has_tables_of_bytes();
 }
 
+void avx512_decode_int8(const PackedWeight& w, int tile, int first, int last, std::byte* to) {
+  const ByteTable& table = signed_table(w.format());
+  const int begin = first / mx_block, end = last / mx_block;
+  switch (w.integers()->bits) {
+  case 4: return decode<4>(w, table, tile, begin, end, to);
+  case 5: return decode<5>(w, table, tile, begin, end, to);
+  default: return decode<6>(w, table, tile, begin, end, to);
+  }
+}
+
 void avx512_linear_int8(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
                         int last, bool add, Scratch& scratch) {
   const IntegerCodes& how = *w.integers();
-  const Product p{out, staged, w, how, add, Int8Rows(w, out.rows), ByteTable(how)};
-  if (is_mx(w.format()))
-    return of_moderate(p, first, last, scratch);
-  all_rows(p, first, last, scratch);
+  const Product p{out, staged, w, how, add, Int8Rows(w, out.rows), ByteTable(how, how.offset)};
+  for_moderate_tiles(w, first, last, [&](int begin, int end, bool moderate) {
+    if (moderate)
+      all_rows(p, begin, end, scratch);
+    else
+      linear_int8(out, staged, w, begin, end, add);
+  });
 }
 
 } // namespace paceline::gpu::cpu

@@ -16,4 +16,8 @@ void avx512_stage_int8(std::byte* staged, Tensor in, const PackedWeight& w, int 
 void avx512_linear_int8(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
                         int last, bool add, Scratch& scratch);
 
+/// Decodes a tile's inputs [first, last), whole blocks of 32, to the numbers of their codes, which
+/// have up to six bits: [four inputs][output][4], signed bytes.
+void avx512_decode_int8(const PackedWeight& w, int tile, int first, int last, std::byte* to);
+
 } // namespace paceline::gpu::cpu

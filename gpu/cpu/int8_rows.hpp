@@ -71,4 +71,19 @@ void stage_int8(std::byte* staged, Tensor in, const PackedWeight& w, int first, 
 void linear_int8(Tensor out, const std::byte* staged, const PackedWeight& w, int first, int last,
                  bool add);
 
+/// Calls f(first, last, moderate) for runs of tiles that are all moderate, or whose weight has no
+/// exponents for scales, and for single ones that are not, whose scales may be none.
+template <class F>
+void for_moderate_tiles(const PackedWeight& w, int first, int last, const F& f) {
+  const auto moderate = [&](int tile) { return !is_mx(w.format()) || w.moderate(tile); };
+  for (int end = first; first < last; first = end) {
+    while (end < last && moderate(end))
+      ++end;
+    if (end > first)
+      f(first, end, true);
+    else
+      f(first, ++end, false);
+  }
+}
+
 } // namespace paceline::gpu::cpu

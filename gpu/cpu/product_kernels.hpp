@@ -33,7 +33,7 @@ public:
   void linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first, int last,
               bool add, Scratch& scratch) const final {
     if (w.integers())
-      avx512_has_int8() ? avx512_linear_int8(out, staged, w, first, last, add, scratch)
+      avx512_has_int8() ? own_linear_int8(out, staged, w, first, last, add, scratch)
                         : portable_.linear(out, staged, w, first, last, add, scratch);
     else if (takes(w))
       own_linear(out, staged, w, first, last, add, scratch);
@@ -81,6 +81,11 @@ protected:
                          int last) const = 0;
   virtual void own_linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
                           int last, bool add, Scratch& scratch) const = 0;
+  /// Implements `linear` for rows of 8 bits, on processors that have products of bytes.
+  virtual void own_linear_int8(Tensor out, const std::byte* staged, const PackedWeight& w,
+                               int first, int last, bool add, Scratch& scratch) const {
+    avx512_linear_int8(out, staged, w, first, last, add, scratch);
+  }
 
   const Kernels& portable_ = highway_kernels();
 };

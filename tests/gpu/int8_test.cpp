@@ -166,7 +166,7 @@ TEST_CASE("scales that are extreme or none are as in the oracle, and inputs may 
     host.before[50 * 300 + 40] = NAN;
     host.matrix.int8_rows = true;
     const auto expected_weight = oracle.device->pack({&host.matrix, 1}).value();
-    Matrix in(9, 300, random);
+    Matrix in(40, 300, random);
     const Matrix expected = product(oracle, *expected_weight, in);
     CHECK(std::isnan(expected.at(0, 50)));
     CHECK(!std::isnan(expected.at(0, 49)));
@@ -174,7 +174,11 @@ TEST_CASE("scales that are extreme or none are as in the oracle, and inputs may 
       CAPTURE(name);
       const Rig rig(name, 1);
       const auto weight = rig.device->pack({&host.matrix, 1}).value();
-      CHECK(same_bits(product(rig, *weight, in), expected));
+      for (const int rows : {1, 9, 40}) {
+        CAPTURE(rows);
+        Matrix some = in.slice(0, rows);
+        CHECK(same_bits(product(rig, *weight, some), expected.slice(0, rows)));
+      }
     }
   }
 }
@@ -183,7 +187,7 @@ TEST_CASE("a code is its number in every lane and place of every family") {
   Random random(35);
   for (const WeightFormat format : integer_formats()) {
     const Int8Weight host = weight_of(format, 48, 512, random);
-    Matrix in(12, 512); // One input at a time.
+    Matrix in(12, 512); // One input at a time, in as many rows as make tiles of AMX pay.
     for (int r = 0; r < in.rows; ++r)
       in.tensor().row(r)[r * 43] = 127;
     for (const std::string& name : families()) {

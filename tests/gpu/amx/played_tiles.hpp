@@ -32,6 +32,13 @@ inline Tile& configured(int number) {
   return t;
 }
 
+/// Refuses sizes that do not belong to one product.
+inline void check_fit(const Tile& sums, const Tile& left, const Tile& right) {
+  if (sums.rows != left.rows || sums.row_bytes != right.row_bytes ||
+      left.row_bytes != 4 * right.rows)
+    throw std::logic_error("an undefined instruction: tiles that do not fit");
+}
+
 inline void played_loadconfig(const void* memory) {
   const auto* bytes = static_cast<const std::uint8_t*>(memory);
   for (int number = 0; number < 8; ++number) {
@@ -67,6 +74,22 @@ inline void played_stored(int number, void* base, std::size_t stride) {
                 std::size_t(t.row_bytes));
 }
 
+/// Adds the products of four signed bytes at a time to sums of 32 bits.
+inline void played_dpbssd(int to, int a, int b) {
+  Tile& sums = configured(to);
+  const Tile& left = configured(a);
+  const Tile& right = configured(b);
+  check_fit(sums, left, right);
+  for (int m = 0; m < sums.rows; ++m)
+    for (int n = 0; n < sums.row_bytes / 4; ++n) {
+      std::int32_t sum = 0;
+      std::memcpy(&sum, sums.data[m] + 4 * n, sizeof sum);
+      for (int k = 0; k < left.row_bytes; ++k)
+        sum += std::int8_t(left.data[m][k]) * std::int8_t(right.data[k / 4][4 * n + k % 4]);
+      std::memcpy(sums.data[m] + 4 * n, &sum, sizeof sum);
+    }
+}
+
 } // namespace paceline::gpu::testing
 
 // GCC 12's own headers make undefined vectors in a way that it then warns of (PR 105593).
@@ -82,9 +105,7 @@ inline void played_dpbf16ps(int to, int a, int b) {
   Tile& sums = configured(to);
   const Tile& left = configured(a);
   const Tile& right = configured(b);
-  if (sums.rows != left.rows || sums.row_bytes != right.row_bytes ||
-      left.row_bytes != 4 * right.rows)
-    throw std::logic_error("an undefined instruction: tiles that do not fit");
+  check_fit(sums, left, right);
   const __m512i upper = _mm512_set1_epi32(int(0xFFFF0000u));
   for (int m = 0; m < sums.rows; ++m) {
     __m512 first = _mm512_setzero_ps();
@@ -113,10 +134,12 @@ PACELINE_TARGET_END
 #undef _tile_stored
 #undef _tile_zero
 #undef _tile_dpbf16ps
+#undef _tile_dpbssd
 #define _tile_loadconfig paceline::gpu::testing::played_loadconfig
 #define _tile_release paceline::gpu::testing::played_release
 #define _tile_zero paceline::gpu::testing::played_zero
 #define _tile_loadd paceline::gpu::testing::played_loadd
 #define _tile_stored paceline::gpu::testing::played_stored
 #define _tile_dpbf16ps paceline::gpu::testing::played_dpbf16ps
+#define _tile_dpbssd paceline::gpu::testing::played_dpbssd
 // NOLINTEND(bugprone-reserved-identifier)
