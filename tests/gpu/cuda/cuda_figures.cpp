@@ -59,8 +59,8 @@ public:
     return buffer;
   }
 
-  /// Memory for a weight, full of numbers around 0. What is not finite would cost attention time, so
-  /// of other formats than bf16 all bytes are such that scales are small.
+  /// Memory for a weight, full of numbers around 0. What is not finite would cost attention time,
+  /// so of other formats than bf16 all bytes are such that scales are small.
   std::shared_ptr<Buffer> weight(WeightFormat format, std::size_t bytes) const {
     if (format == WeightFormat::bf16)
       return noise(bytes);
