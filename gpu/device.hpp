@@ -65,11 +65,9 @@ public:
     return nullptr;
   }
   /// Packs matrices, one below the other (equal columns), into one weight. The sources may be
-  /// dropped afterwards. Weights of f16 are kept so that products are exact (never cut to bf16).
+  /// dropped afterwards. Weights of f16 are kept so that products are exact (never cut to bf16),
+  /// and blocks of GGUF files as they are, also if matrices have different ones.
   virtual Result<std::shared_ptr<const Weight>> pack(std::span<const HostMatrix> parts) = 0;
-  /// Returns whether `pack` keeps blocks of GGUF files as they are (HostMatrix::blocks), and
-  /// whether it packs matrices of different block formats together.
-  virtual bool packs_gguf_blocks() const { return true; }
   /// Returns whether products round rows to 8 bits where HostMatrix::int8_rows asks for it.
   virtual bool rounds_to_int8() const { return true; }
   /// Prepares Operations::linear_fast of lanes that are opened from now on, for products of up to

@@ -136,10 +136,7 @@ private:
   void tell_decoded() const {
     std::uint64_t stored = 0;
     std::uint64_t elements = 0;
-    const bool keeps = dtype_ == gpu::DType::bf16 && !options_.blocks &&
-                       std::ranges::all_of(devices_, [](const auto& device) {
-                         return device->packs_gguf_blocks();
-                       });
+    const bool keeps = dtype_ == gpu::DType::bf16 && !options_.blocks;
     for (const TensorSource::Stored& tensor : tensors_->tensors())
       if (tensor.decoded || (tensor.blocks && !keeps)) {
         stored += tensor.bytes;

@@ -145,13 +145,12 @@ Result<gpu::HostMatrix> in_format(const std::string& name, gpu::HostMatrix store
 
 } // namespace
 
-/// Returns whether GGUF blocks stay as they are: the device must take them, no other format be
-/// wanted, the model not be computed in f32, and a shard's columns be whole blocks.
+/// Returns whether GGUF blocks stay as they are: no other format may be wanted, the model not be
+/// computed in f32, and a shard's columns must be whole blocks.
 bool Packer::keeps(const gpu::HostMatrix& stored,
                    const std::optional<gpu::Quantization>& quantization,
                    const std::optional<Range>& own) const {
   return stored.blocks && !quantization && dtype_ == gpu::DType::bf16 &&
-         device_.packs_gguf_blocks() &&
          (!own || own->count % gpu::block_elements(*stored.blocks) == 0);
 }
 

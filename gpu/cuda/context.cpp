@@ -210,8 +210,14 @@ void Context::release(void* memory, std::size_t bytes) {
     used_ -= bytes;
     lent_.erase(static_cast<const std::byte*>(memory)); // Precedes its reuse by another buffer.
   }
-  if (memory)
-    (void)cudaFreeAsync(memory, stream_.get()); // Freeing on a lost GPU fails.
+  if (!memory)
+    return;
+  try {
+    const CurrentDevice current(index_);
+    (void)cudaFreeAsync(memory, stream_.get());
+  } catch (const CudaError&) { // The GPU is lost, and its memory with it.
+    (void)cudaGetLastError();
+  }
 }
 
 Result<void> Context::upload(Buffer& to, std::size_t granularity, const Fill& fill) {

@@ -1,14 +1,14 @@
 // Products with weights that meet rows of bf16. A decode step is bound by reading weights, so each
 // is read once for up to 64 rows, in the order of memory.
 //
-// Weights are operand A of the matrix instruction, 16 outputs of it, rows of
-// activations are operand B, 8 of them. A block makes 16 outputs; its warps take a contiguous part
-// of the inputs each (the chains) and the sums are added in order at the end. Every lane prefetches
-// into shared memory only what it will read itself, so that no lane waits for another, and begins
-// with the weights before the kernel that makes the rows has ended.
-// One kernel serves all numbers of rows and, except for how it reads them, all weights: a row's
-// sums are the same instructions in the same order. A product by experts is the same kernel, in
-// which a block has the rows that go to its expert, wherever they lie.
+// Weights are operand A of the matrix instruction, 16 outputs of it, rows of activations are
+// operand B, 8 of them. Inputs are cut into contiguous parts (the chains), which a block's warps
+// take, and the chains' sums are added in order at the end. Every lane prefetches into shared
+// memory only what it will read itself, so that no lane waits for another, and begins with the
+// weights before the kernel that makes the rows has ended. One kernel serves all numbers of rows
+// and, except for how it reads them, all weights: a row's sums are the same instructions in the
+// same order, whatever a block's shape. A product by experts is the same kernel, in which a block
+// has the rows that go to its expert, wherever they lie.
 #pragma once
 
 #include "gpu/cuda/weights.cuh"
@@ -269,7 +269,6 @@ private:
 
 /// Computes a product. blockIdx: x: rows in groups of 8 row_tiles, y: outputs of an expert in
 /// groups of 16 tiles, z: as Rows says. Groups of rows that read the same weights run side by side.
-/// Chains are the same for all formats and shapes of blocks.
 template <class Weights, int tiles, int row_tiles, class Rows>
 __global__ void __launch_bounds__(BlockShape{tiles, row_tiles}.warps_max() * warp_lanes)
     product(Tensor out, const std::uint16_t* staged, PackedWeight w, bool add, Rows rows) {

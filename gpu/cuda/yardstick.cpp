@@ -19,6 +19,8 @@ namespace {
 
 constexpr int repetitions = 5; ///< Repetitions of each measurement.
 constexpr int launches = 20;   ///< Products per repetition.
+/// Bytes of copies of a weight, of which each product reads another: more than caches of GPUs hold.
+constexpr std::size_t cache_bytes = std::size_t(200) << 20;
 constexpr std::size_t workspace_bytes = std::size_t(32) << 20;
 
 Event timing_event() {
@@ -32,7 +34,9 @@ class Bench {
 public:
   Bench(Context& context, const CublasHandle& cublas, const kernels::PackedWeight& w, int rows_most)
       : cublas_(cublas), w_(w), stream_(make_stream()),
-        plain_weight_(allocate(context, kernels::plain_bytes(w.layout))),
+        copies_(int(std::min(cache_bytes / w.layout.bytes() + 1, std::size_t(launches)))),
+        packed_(allocate(context, w.layout.bytes() * std::size_t(copies_))),
+        plain_weight_(allocate(context, kernels::plain_bytes(w.layout) * std::size_t(copies_))),
         in_(random_rows(context, rows_most, w.layout.inputs)),
         staged_(allocate(context, kernels::staged_bytes(rows_most, w.layout.inputs))),
         plain_(allocate(context, std::size_t(rows_most) * std::size_t(w.layout.padded_inputs()) *
@@ -40,7 +44,12 @@ public:
         out_(allocate(context,
                       std::size_t(rows_most) * std::size_t(w.layout.outputs) * sizeof(float))),
         workspace_(allocate(context, workspace_bytes)) {
-    PACELINE_CUDA_CHECK(kernels::unpack(stream_.get(), plain_weight_->data(), w));
+    for (int copy = 0; copy < copies_; ++copy) {
+      PACELINE_CUDA_CHECK(cudaMemcpyAsync(const_cast<std::byte*>(packed(copy).data), w.data,
+                                          w.layout.bytes(), cudaMemcpyDeviceToDevice,
+                                          stream_.get()));
+      PACELINE_CUDA_CHECK(kernels::unpack(stream_.get(), plain(copy), w));
+    }
   }
 
   ~Bench() { (void)cudaStreamSynchronize(stream_.get()); } // Its memory is freed afterwards.
@@ -54,19 +63,22 @@ public:
     const kernels::StagedRows staged{reinterpret_cast<std::uint16_t*>(staged_->data())};
     PACELINE_CUDA_CHECK(kernels::stage(stream_.get(), staged, in));
     PACELINE_CUDA_CHECK(kernels::round_rows(stream_.get(), plain_->data(), in));
-    const Gemm gemm{plain_weight_->data(),  plain_->data(), out,  layout.outputs,
-                    layout.padded_inputs(), w_.bias,        false};
-    const auto best = cublas_.algorithms(gemm, {1, workspace_bytes, false});
+    const auto gemm = [&](int copy) {
+      return Gemm{plain(copy), plain_->data(), out, layout.outputs, layout.padded_inputs(),
+                  w_.bias,     false};
+    };
+    const auto best = cublas_.algorithms(gemm(0), {1, workspace_bytes, false});
     if (best.empty())
       throw std::runtime_error("cuBLASLt has no algorithm for a product");
-    return {
-        rows, layout.outputs, layout.inputs, seconds_of([&] {
-          PACELINE_CUDA_CHECK(kernels::linear(stream_.get(), out, in, staged, w_, false));
-        }),
-        seconds_of([&] {
-          if (!cublas_.run(stream_.get(), gemm, best.front(), workspace_->data(), workspace_bytes))
-            throw std::runtime_error("cuBLASLt refuses its own algorithm");
-        })};
+    return {rows, layout.outputs, layout.inputs, seconds_of([&](int copy) {
+              PACELINE_CUDA_CHECK(
+                  kernels::linear(stream_.get(), out, in, staged, packed(copy), false));
+            }),
+            seconds_of([&](int copy) {
+              if (!cublas_.run(stream_.get(), gemm(copy), best.front(), workspace_->data(),
+                               workspace_bytes))
+                throw std::runtime_error("cuBLASLt refuses its own algorithm");
+            })};
   }
 
 private:
@@ -83,15 +95,23 @@ private:
     return base::value_or_throw(upload(context, values));
   }
 
-  double seconds_of(const std::function<void()>& launch) const {
+  kernels::PackedWeight packed(int copy) const {
+    return {w_.layout, packed_->data() + std::size_t(copy) * w_.layout.bytes(), w_.bias};
+  }
+  std::byte* plain(int copy) const {
+    return plain_weight_->data() + std::size_t(copy) * kernels::plain_bytes(w_.layout);
+  }
+
+  /// Returns the median seconds of a product. launch: takes the number of a copy of the weight.
+  double seconds_of(const std::function<void(int)>& launch) const {
     const Event begin = timing_event();
     const Event end = timing_event();
     std::array<float, repetitions> milliseconds{};
-    launch(); // Warms up what the first launch loads.
+    launch(0); // Warms up what the first launch loads.
     for (float& took : milliseconds) {
       PACELINE_CUDA_CHECK(cudaEventRecord(begin.get(), stream_.get()));
       for (int i = 0; i < launches; ++i)
-        launch();
+        launch(i % copies_);
       PACELINE_CUDA_CHECK(cudaEventRecord(end.get(), stream_.get()));
       PACELINE_CUDA_CHECK(cudaEventSynchronize(end.get()));
       PACELINE_CUDA_CHECK(cudaEventElapsedTime(&took, begin.get(), end.get()));
@@ -104,7 +124,8 @@ private:
   const CublasHandle& cublas_;
   const kernels::PackedWeight w_;
   const Stream stream_;
-  const std::shared_ptr<Buffer> plain_weight_, in_, staged_, plain_, out_, workspace_;
+  const int copies_;
+  const std::shared_ptr<Buffer> packed_, plain_weight_, in_, staged_, plain_, out_, workspace_;
 };
 
 } // namespace

@@ -60,6 +60,8 @@ TEST_CASE("products with blocks of GGUF files agree with the oracle up to the or
       Matrix in(35, shape.inputs, random);
       const Matrix scale = greatest_sums(in, host.f32);
       for (const std::string& name : backends()) {
+        if (is_cuda(name) && shape.outputs > 100)
+          continue; // An emulated GPU is slow.
         CAPTURE(name);
         CAPTURE(std::string(to_string(format)));
         CAPTURE(shape.outputs);
@@ -123,7 +125,7 @@ TEST_CASE("a row's product with blocks has the same bits alone, in any batch and
       in.tensor().row(69)[i] *= 0x1p-124f;
     for (const std::string& name : backends()) {
       CAPTURE(name);
-      check_company(name, host.matrix, in, counts, 3);
+      check_company(name, host.matrix, in, counts);
     }
   }
 }

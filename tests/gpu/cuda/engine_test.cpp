@@ -1,6 +1,7 @@
 // Promises 1 and 2 with models on GPUs, emulated or real: the demo pair, whole.
 #include "tests/gpu/cuda/demo_pair.hpp"
 #include "tests/gpu/cuda/gpus.hpp"
+#include "tests/models/quantized_gguf.hpp"
 
 #include <array>
 #include <string_view>
@@ -55,6 +56,31 @@ TEST_CASE("on a GPU a pair in microscaling formats gives the same tokens in ever
     Engine engine = open_engine(options);
     CHECK(engine.target().weights == "mxfp4");
     CHECK(engine.target().head_weights == "mxfp8");
+    const auto answers = ask_all(engine, requests());
+    CHECK(whole_tokens_of(answers) == expected);
+    for (const Answer& answer : answers)
+      accepted += answer.end().speculation.accepted;
+  }
+  CHECK(accepted > 0);
+}
+
+TEST_CASE("on a GPU a GGUF's blocks give the same tokens in every mode") {
+  const Gpus gpus(1);
+  if (!gpus.there())
+    return;
+  const TemporaryFolder folder;
+  EngineOptions options = small_on("cuda:0");
+  options.target = models::test::quantized_demo(folder, "draft");
+  options.drafters = {"self:mxfp4"};
+  const auto expected = plain(options);
+  std::uint64_t accepted = 0;
+  for (const SpeculationMode mode : {SpeculationMode::sync, SpeculationMode::overlap}) {
+    options.speculation = mode;
+    options.window = mode == SpeculationMode::sync ? 3 : 2;
+    options.prefill_chunk = mode == SpeculationMode::sync ? 3 : 64;
+    options.page_tokens = mode == SpeculationMode::sync ? 2 : 16;
+    Engine engine = open_engine(options);
+    CHECK(engine.target().weights == "q4_0+q8_0");
     const auto answers = ask_all(engine, requests());
     CHECK(whole_tokens_of(answers) == expected);
     for (const Answer& answer : answers)
