@@ -2,6 +2,7 @@
 // cores.
 #include "tests/engine/draft_checks.hpp"
 #include "tests/models/quantized_gguf.hpp"
+#include "tests/support/files.hpp"
 
 #include <doctest/doctest.h>
 
