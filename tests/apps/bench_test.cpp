@@ -1,4 +1,5 @@
 #include "tests/apps/support.hpp"
+#include "tests/models/quantized_gguf.hpp"
 
 #include <boost/json/array.hpp>
 #include <boost/json/parse.hpp>
@@ -70,6 +71,15 @@ TEST_CASE("bench --weights sets plain decoding without quantization beside it") 
   CHECK(object.at("draft").at("weights") == "mxfp8");
   CHECK(object.at("ratios").at("best_over_bf16_off").to_number<double>() >=
         object.at("ratios").at("off_over_bf16_off").to_number<double>());
+}
+
+TEST_CASE("bench measures a GGUF whose matrices have unlike blocks") {
+  const TemporaryFolder folder;
+  const auto object =
+      paceline_json({"bench", "-m", paceline::models::test::quantized_demo(folder, "draft"), "-d",
+                     "self:mxfp4", "--num-prompts", "1", "--repetitions", "1", "-n", "8"});
+  CHECK(object.at("target").at("weights") == "q4_0+q8_0");
+  CHECK(object.at("ratios").at("bandwidth_fraction").to_number<double>() > 0);
 }
 
 TEST_CASE("bench measures a draft out of the target itself, whose shared memory counts once") {

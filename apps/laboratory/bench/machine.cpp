@@ -7,6 +7,7 @@
 #include "gpu/cpu/probe.hpp"
 #include "gpu/cpu/topology.hpp"
 #include "gpu/cpu/weight.hpp"
+#include "gpu/stacked_weight.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -101,12 +102,15 @@ double bytes_of(Weights weights) {
 }
 
 Result<std::vector<double>> time_reads(gpu::Lane& lane, Weights weights, int times) {
+  std::vector<const gpu::Weight*> parts;
+  for (const auto& weight : weights)
+    gpu::for_each_part(*weight, [&](const gpu::Weight& part, int) { parts.push_back(&part); });
   std::atomic<std::uint64_t> sum = 0;
-  std::vector<std::atomic<int>> next(weights.size());
+  std::vector<std::atomic<int>> next(parts.size());
   return time_on(lane, times, [&](gpu::Operations& ops) {
     std::uint64_t own = 0;
-    for (std::size_t i = 0; i < weights.size(); ++i)
-      own += read_together(*weights[i], next[i]);
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      own += read_together(*parts[i], next[i]);
     sum += own;
     ops.barrier();
     if (ops.rank() == 0)
