@@ -77,7 +77,7 @@ TEST_CASE("bench measures a GGUF whose matrices have unlike blocks") {
   const TemporaryFolder folder;
   const auto object =
       paceline_json({"bench", "-m", paceline::models::test::quantized_demo(folder, "draft"), "-d",
-                     "self:mxfp4", "--num-prompts", "1", "--repetitions", "1", "-n", "8"});
+                     "suffix", "--num-prompts", "1", "--repetitions", "1", "-n", "8"});
   CHECK(object.at("target").at("weights") == "q4_0+q8_0");
   CHECK(object.at("ratios").at("bandwidth_fraction").to_number<double>() > 0);
 }
