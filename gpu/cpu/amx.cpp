@@ -6,6 +6,9 @@
 
 #include "gpu/cpu/amx_codes.hpp"
 #include "gpu/cpu/amx_tiles.hpp"
+#include "gpu/cpu/avx512_mx.hpp"
+#include "gpu/cpu/avx512_sums.hpp"
+#include "gpu/cpu/int8_rows.hpp"
 #include "gpu/cpu/product_kernels.hpp"
 
 #if defined(__x86_64__)
@@ -353,6 +356,21 @@ void all_rows_decoded(Product p, int first, int last, std::size_t sums_bytes, Sc
   }
 }
 
+/// Does the same for few rows: tiles whose scales are moderate are decoded in registers.
+void few_rows_decoded(const Product& p, int first, int last, Scratch& scratch) {
+  const std::byte* const pairs = pairs_of_tiles(p.staged, p.out.rows, p.w, scratch);
+  const bool moderate_rows = avx512_decodes_for(pairs, p.out.rows, p.w);
+  if (moderate_rows)
+    for_moderate_tiles(p.w, first, last, [&](int begin, int end, bool moderate) {
+      if (moderate)
+        avx512_linear_mx_as_tiles(p.out, pairs, p.w, begin, end, p.add);
+    });
+  for_moderate_tiles(p.w, first, last, [&](int begin, int end, bool moderate) {
+    if (!moderate || !moderate_rows)
+      all_rows_decoded(p, begin, end, 0, scratch);
+  });
+}
+
 /// Returns whether tiles multiply so many rows of 8 bits faster than vectors, with the same bits.
 /// They take as long for a block that lacks rows as for a whole one, so of two blocks or fewer the
 /// last must have more than half of its rows.
@@ -426,6 +444,8 @@ protected:
     written(staged);
     if (w.format() == WeightFormat::bf16)
       all_rows(product, first, last, scratch.at_least(sums));
+    else if (out.rows <= rows_as_tiles)
+      few_rows_decoded(product, first, last, scratch);
     else
       all_rows_decoded(product, first, last, sums, scratch);
     _tile_release();

@@ -6,6 +6,7 @@
 #include "gpu/cpu/amx_parts.hpp"
 #include "gpu/cpu/avx512_codes.hpp"
 #include "gpu/cpu/avx512_int8.hpp"
+#include "gpu/cpu/avx512_sums.hpp"
 #include "gpu/cpu/int8_rows.hpp"
 
 #if defined(__x86_64__)
@@ -114,19 +115,6 @@ void few_rows_of_codes(const CodesProduct& p, int first, int last) {
   }
 }
 
-/// Returns the staged rows in the order of avx512_stage_pairs.
-const std::byte* pairs_of(const CodesProduct& p, Scratch& scratch) {
-  const int pairs = p.w.padded_inputs() / 2;
-  auto* const to = reinterpret_cast<std::uint32_t*>(
-      scratch.at_least(std::size_t(pairs * p.out.rows) * sizeof(std::uint32_t)));
-  const auto* from = reinterpret_cast<const std::uint32_t*>(p.staged);
-  constexpr int in_tile = tile_inputs / 2;
-  for (int r = 0; r < p.out.rows; ++r)
-    for (int i = 0; i < pairs; ++i)
-      to[i * p.out.rows + r] = from[(i / in_tile * row_block + r) * in_tile + i % in_tile];
-  return reinterpret_cast<const std::byte*>(to);
-}
-
 /// Multiplies many rows with a few tiles, chunk by chunk of inputs. A chunk is decoded once, and
 /// stays in the first-level cache while all rows pass. Unfinished sums wait in memory, which does
 /// not change their bits.
@@ -233,7 +221,8 @@ void amx_linear_codes(Tensor out, const std::byte* staged, const PackedWeight& w
   const CodesProduct p{out, staged, w, add};
   written(staged);
   if (out.rows <= rows_as_tiles)
-    avx512_linear_codes_as_tiles(out, pairs_of(p, scratch), p.sums(0), w, first, last, add);
+    avx512_linear_codes_as_tiles(out, pairs_of_tiles(staged, out.rows, w, scratch), p.sums(0), w,
+                                 first, last, add);
   else if (out.rows <= row_block)
     few_rows_of_codes(p, first, last);
   else

@@ -3,6 +3,7 @@
 
 #include "gpu/cpu/kernels.hpp"
 #include "gpu/cpu/target.hpp"
+#include "gpu/cpu/weight.hpp"
 
 #if defined(__x86_64__)
 
@@ -31,6 +32,21 @@ struct alignas(64) TileConfig {
 /// optimizer what the tile instructions read.
 inline void written(const void* memory) {
   asm volatile("" ::"r"(memory) : "memory");
+}
+
+/// Returns staged rows, of which there are up to row_block in tiles, in the order of
+/// avx512_stage_pairs.
+inline const std::byte* pairs_of_tiles(const std::byte* staged, int rows, const PackedWeight& w,
+                                       Scratch& scratch) {
+  const int pairs = w.padded_inputs() / 2;
+  auto* const to = reinterpret_cast<std::uint32_t*>(
+      scratch.at_least(std::size_t(pairs * rows) * sizeof(std::uint32_t)));
+  const auto* from = reinterpret_cast<const std::uint32_t*>(staged);
+  constexpr int in_tile = tile_inputs / 2;
+  for (int r = 0; r < rows; ++r)
+    for (int i = 0; i < pairs; ++i)
+      to[i * rows + r] = from[(i / in_tile * row_block + r) * in_tile + i % in_tile];
+  return reinterpret_cast<const std::byte*>(to);
 }
 
 /// Implements Kernels::attend for a cache of bf16.

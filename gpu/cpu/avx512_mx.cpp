@@ -6,7 +6,7 @@
 // bf16 weight's.
 #include "gpu/cpu/avx512_mx.hpp"
 
-#include "gpu/cpu/avx512_words.hpp"
+#include "gpu/cpu/avx512_sums.hpp"
 
 #if defined(__x86_64__)
 
@@ -166,7 +166,7 @@ struct Product {
 /// Multiplies all rows with Tiles tiles from `tile` on. The next tiles are prefetched into the
 /// second-level cache, in the order of memory: decoding leaves the processor no room to look ahead,
 /// and it sees no single stream when several tiles are read in turn.
-template <const MxElement& E, int Rows, int Tiles>
+template <class Sum, const MxElement& E, int Rows, int Tiles>
 __attribute__((noinline)) void block(const Product& p, int tile) {
   const Decoder<E> decoder;
   const std::size_t tile_bytes = p.w.tile_bytes();
@@ -189,6 +189,9 @@ __attribute__((noinline)) void block(const Product& p, int tile) {
       repeat<Rows>([&](auto r) INLINED { sum[r][t] = _mm512_mul_ps(sum[r][t], factor); });
       before[t] = now;
     });
+    Sum own[Rows][Tiles];
+    repeat<Tiles>(
+        [&](auto t) INLINED { repeat<Rows>([&](auto r) INLINED { own[r][t] = Sum(sum[r][t]); }); });
     for (int run = 0; run < mx_block / 2 / Decoder<E>::pairs; ++run, words += run_bytes) {
       typename Decoder<E>::Run runs[Tiles];
       repeat<Tiles>([&](auto t) INLINED {
@@ -201,14 +204,15 @@ __attribute__((noinline)) void block(const Product& p, int tile) {
       next += Tiles * run_bytes;
       repeat<Decoder<E>::pairs>([&](auto pair) INLINED {
         repeat<Tiles>([&](auto t) INLINED {
-          const auto weights = __m512bh(decoder.template numbers<pair>(runs[t]));
-          repeat<Rows>([&](auto r) INLINED {
-            sum[r][t] = _mm512_dpbf16_ps(sum[r][t], weights, broadcast(in + r * pair_bytes));
-          });
+          const __m512i weights = decoder.template numbers<pair>(runs[t]);
+          repeat<Rows>([&](auto r) INLINED { own[r][t].add(weights, in + r * pair_bytes); });
         });
         in += Rows * pair_bytes;
       });
     }
+    repeat<Tiles>([&](auto t) INLINED {
+      repeat<Rows>([&](auto r) INLINED { sum[r][t] = own[r][t].behind(sum[r][t]); });
+    });
   }
   repeat<Tiles>([&](auto t) INLINED {
     repeat<Rows>([&](auto r) INLINED {
@@ -217,22 +221,29 @@ __attribute__((noinline)) void block(const Product& p, int tile) {
   });
 }
 
-/// Each product of a row waits for the one before it, so few rows alternate between several tiles.
-constexpr int tiles_together(int rows) {
-  return rows <= 3 ? 4 : rows <= 6 ? 2 : 1;
-}
-
-template <const MxElement& E, int Rows = row_block>
-void product(const Product& p, int first, int last) {
+template <class Sum, const MxElement& E, int Rows>
+void product_of(const Product& p, int first, int last) {
   if constexpr (Rows > 1) {
     if (p.out.rows < Rows)
-      return product<E, Rows - 1>(p, first, last);
+      return product_of<Sum, E, Rows - 1>(p, first, last);
   }
-  constexpr int together = tiles_together(Rows);
+  constexpr int together = Sum::tiles_together(Rows);
   for (; first + together <= last; first += together)
-    block<E, Rows, together>(p, first);
+    block<Sum, E, Rows, together>(p, first);
   for (; first < last; ++first)
-    block<E, Rows, 1>(p, first);
+    block<Sum, E, Rows, 1>(p, first);
+}
+
+template <class Sum, int most_rows>
+void product(const Product& p, int first, int last) {
+  switch (p.w.format()) {
+  case WeightFormat::mxfp8: return product_of<Sum, e4m3, most_rows>(p, first, last);
+  case WeightFormat::mxfp8_e5m2: return product_of<Sum, e5m2, most_rows>(p, first, last);
+  case WeightFormat::mxfp6: return product_of<Sum, e2m3, most_rows>(p, first, last);
+  case WeightFormat::mxfp6_e3m2: return product_of<Sum, e3m2, most_rows>(p, first, last);
+  case WeightFormat::mxfp4: return product_of<Sum, e2m1, most_rows>(p, first, last);
+  default: return product_of<Sum, int8, most_rows>(p, first, last);
+  }
 }
 
 /// Implements DecodeBlocks. The scale is added to the exponents of numbers that are not zero.
@@ -303,15 +314,12 @@ bool avx512_decodes_for(const std::byte* staged, int rows, const PackedWeight& w
 
 void avx512_linear_mx(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
                       int last, bool add) {
-  const Product p{out, staged, w, add};
-  switch (w.format()) {
-  case WeightFormat::mxfp8: return product<e4m3>(p, first, last);
-  case WeightFormat::mxfp8_e5m2: return product<e5m2>(p, first, last);
-  case WeightFormat::mxfp6: return product<e2m3>(p, first, last);
-  case WeightFormat::mxfp6_e3m2: return product<e3m2>(p, first, last);
-  case WeightFormat::mxfp4: return product<e2m1>(p, first, last);
-  default: return product<int8>(p, first, last);
-  }
+  product<PairSum, row_block>({out, staged, w, add}, first, last);
+}
+
+void avx512_linear_mx_as_tiles(Tensor out, const std::byte* staged, const PackedWeight& w,
+                               int first, int last, bool add) {
+  product<TileSum, rows_as_tiles>({out, staged, w, add}, first, last);
 }
 
 } // namespace paceline::gpu::cpu
