@@ -17,8 +17,9 @@ void avx512_stage_codes(std::byte* staged, Tensor in, const PackedWeight& w, int
 void avx512_linear_codes(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
                          int last, bool add, Scratch& scratch);
 
-/// Multiplies up to rows_as_tiles rows (avx512_sums.hpp), and gives the same bits as AMX tiles if denormal numbers are flushed (denormals.hpp). pairs: rows as
-/// avx512_stage_pairs stages them; sums: [rows, parts], if there are least values.
+/// Multiplies up to rows_as_tiles rows (avx512_sums.hpp), and gives the same bits as AMX tiles if
+/// denormal numbers are flushed (denormals.hpp). pairs: rows as avx512_stage_pairs stages them;
+/// sums: [rows, parts], if there are least values.
 void avx512_linear_codes_as_tiles(Tensor out, const std::byte* pairs, const float* sums,
                                   const PackedWeight& w, int first, int last, bool add);
 
