@@ -28,7 +28,7 @@ PACELINE_HOST_DEVICE inline double gumbel_score(const DrawKey& key, std::uint32_
 
 inline constexpr std::size_t inversion_block = 512;
 
-/// Where a draw by inversion ends: in the block from token `first` on (if that is beyond the row,
+/// The end of a draw by inversion: the block from token `first` on (if that is beyond the row,
 /// there is no mass), whose tokens take the sum from `below` beyond `goal`.
 struct InversionEnd {
   std::size_t first;

@@ -34,7 +34,7 @@ struct Shape {
   bool operator==(const Shape&) const = default;
 };
 
-/// Where a weight's outputs lie in those of the whole that it is a part of.
+/// The place of a weight's outputs in those of the whole that it is a part of.
 struct Columns {
   int first;
   int all;

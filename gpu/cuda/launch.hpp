@@ -19,6 +19,20 @@ inline constexpr std::size_t shared_bytes_free = 48 << 10;
 /// Bytes that a kernel may ask for: what every GPU from compute capability 8.0 on gives a block.
 inline constexpr std::size_t shared_bytes_most = 99 << 10;
 
+/// Returns the bytes that the current device gives a block: shared_bytes_most, or more.
+inline std::size_t shared_bytes_here() {
+  thread_local int asked = -1;
+  thread_local std::size_t bytes = shared_bytes_most;
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess || device == asked)
+    return bytes;
+  int most = 0;
+  if (cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) == cudaSuccess)
+    bytes = std::size_t(most);
+  asked = device;
+  return bytes;
+}
+
 /// Returns whether kernels of the current device may begin before the one ahead has ended, which
 /// they do in their code for 9.0 and later (ptx::await_previous).
 inline bool begins_early() {

@@ -24,9 +24,10 @@ struct BlockShape {
   int tiles;     ///< Tiles of outputs that it makes, for which it reads rows once,
   int row_tiles; ///< of so many tiles of rows.
 
-  /// Returns the chains that a warp may have to take, one behind the other: with many rows, a warp
-  /// for each of 16 chains would leave too few registers.
-  constexpr int chains_each() const { return tiles == 1 && row_tiles > 1 ? 2 : 1; }
+  /// Returns the chains that a warp may have to take, one behind the other: a warp for each of 16
+  /// chains would leave too few registers with many rows, and many GPUs have too little shared
+  /// memory for it.
+  constexpr int chains_each() const { return tiles == 1 ? 2 : 1; }
   constexpr int warps_max() const { return tiles == 1 && row_tiles == 1 ? 16 : 8; }
 };
 
@@ -56,7 +57,6 @@ struct ExpertRows {
   static constexpr bool routed = true;
   Routing routing;
   RoutedRows order;
-
   int first_tile = 0; ///< The weight's first tile, counted over the experts of the whole stack.
 
   PACELINE_HOST_DEVICE bool by_slots() const { return routing.picks() < routing.experts; }
@@ -359,9 +359,11 @@ template <class Weights, BlockShape shape, class Rows>
 cudaError_t launch_shape(const Queue& queue, const ProductCall<Rows>& call) {
   const dim3 grid(unsigned(divide_up(call.rows_max, shape.row_tiles * tile_rows)),
                   unsigned(divide_up(call.tiles, shape.tiles)), unsigned(call.parts));
-  const int warps = std::min(call.w.layout.chains(), shape.warps_max());
-  return launch(queue, grid, warps * warp_lanes,
-                std::size_t(warps) * sizeof(WarpShared<Weights, shape>),
+  constexpr std::size_t of_warp = sizeof(WarpShared<Weights, shape>);
+  int warps = std::min(call.w.layout.chains(), shape.warps_max());
+  if (warps > 8 && std::size_t(warps) * of_warp > shared_bytes_here())
+    warps = 8;
+  return launch(queue, grid, warps * warp_lanes, std::size_t(warps) * of_warp,
                 product<Weights, shape.tiles, shape.row_tiles, Rows>, call.out, call.staged.data,
                 call.w, call.add, call.rows);
 }
@@ -385,6 +387,7 @@ bool is_wide(int row_tiles, int tiles) {
 template <class Weights, int row_tiles = 8, class Rows>
 cudaError_t launch_product(const Queue& queue, const ProductCall<Rows>& call) {
   constexpr BlockShape narrow{1, row_tiles};
+  static_assert(row_tiles > 1 || 8 * sizeof(WarpShared<Weights, narrow>) <= shared_bytes_most);
   if constexpr (row_tiles > 1) {
     const int warps = std::min(call.w.layout.chains(), narrow.warps_max());
     const bool room = std::size_t(warps) * sizeof(WarpShared<Weights, narrow>) <= shared_bytes_most;

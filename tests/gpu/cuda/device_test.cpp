@@ -2,7 +2,9 @@
 #include "gpu/cuda/survey.hpp"
 #include "gpu/device.hpp"
 #include "gpu/mx.hpp"
+#include "tests/gpu/company.hpp"
 #include "tests/gpu/cuda_emulation/cuda_emulation.hpp"
+#include "tests/gpu/gguf_weight.hpp"
 #include "tests/gpu/support.hpp"
 
 #include <algorithm>
@@ -254,4 +256,19 @@ TEST_CASE("a lost GPU gives errors that say so, and the process lives") {
   CHECK(says(other.error(), "cuda:0 was lost"));
   lane.reset();
   CHECK(open_device("cuda:1", options()).value()->allocate(1).has_value());
+}
+
+TEST_CASE("products fit into the shared memory of all GPUs that kernels are built for") {
+  const Machine machine({.capability_major = 8, .capability_minor = 6});
+  constexpr int counts[] = {1, 9, 33};
+  testing::Random random(41);
+  const testing::Matrix in(33, 2304, random);
+  for (const WeightFormat format : {WeightFormat::bf16, WeightFormat::mxfp8, WeightFormat::mxfp4})
+    for (const int outputs : {40, 600}) // With 16 chains, and eight.
+      testing::check_company("cuda:0", testing::HostWeight(format, outputs, 2304, random).matrix,
+                             in, counts);
+  for (const GgufFormat format : gguf_formats)
+    if (weight_format(format))
+      testing::check_company("cuda:0", testing::BlockWeight(format, 40, 2304, random).matrix, in,
+                             counts);
 }

@@ -150,6 +150,14 @@ cudaError_t cudaSetDevice(int device) {
   return cudaSuccess;
 }
 
+int cuda_emulation::shared_most(const Options& options) {
+  switch (options.capability_major) {
+  case 8: return options.capability_minor == 0 ? 163 << 10 : 99 << 10;
+  case 12: return 99 << 10;
+  default: return 227 << 10;
+  }
+}
+
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   int count = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&count))
@@ -165,7 +173,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   properties->minor = s.options.capability_minor;
   properties->multiProcessorCount = 132;
   properties->pciBusID = device + 1;
-  properties->sharedMemPerBlockOptin = 227 << 10;
+  properties->sharedMemPerBlockOptin = std::size_t(shared_most(s.options));
   return cudaSuccess;
 }
 

@@ -25,6 +25,10 @@ struct State {
 };
 State& state();
 
+/// The bytes of shared memory that a block may have, by compute capability, as the CUDA C++
+/// Programming Guide's table of technical specifications lists them.
+int shared_most(const Options& options);
+
 int current_device();
 bool is_lost(int device);
 /// Remembers an error for cudaGetLastError and returns it.

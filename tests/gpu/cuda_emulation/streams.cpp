@@ -167,7 +167,6 @@ void wait(const EventRef& event, std::size_t which) {
 }
 
 constexpr int shared_free = 48 << 10;
-constexpr int shared_most = 227 << 10;
 
 bool valid(const cudaLaunchConfig_t& config, const void* kernel) {
   const auto threads = std::size_t(config.blockDim.x) * config.blockDim.y * config.blockDim.z;
@@ -224,8 +223,12 @@ void drain_device(int device) {
 }
 
 cudaError_t allow_shared(const void* kernel, int bytes) {
-  if (bytes < 0 || bytes > shared_most)
-    return remember(cudaErrorInvalidValue);
+  State& s = state();
+  {
+    const std::lock_guard lock(s.mutex);
+    if (bytes < 0 || bytes > shared_most(s.options))
+      return remember(cudaErrorInvalidValue);
+  }
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
   r.shared_allowed[kernel] = bytes;
