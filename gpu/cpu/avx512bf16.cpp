@@ -3,6 +3,7 @@
 
 #include "gpu/cpu/avx512_rows.hpp"
 #include "gpu/cpu/avx512_tiles.hpp"
+#include "gpu/cpu/int8_rows.hpp"
 #include "gpu/cpu/product_kernels.hpp"
 
 #if defined(__x86_64__)
@@ -137,17 +138,13 @@ void by_decoded_tiles(Product p, int first, int last, Scratch& scratch) {
   }
 }
 
-/// Alternates between runs of tiles that are moderate and runs that are not.
 void few_rows_mx(const Product& p, int first, int last, Scratch& scratch) {
-  for (int end = first; first < last; first = end) {
-    const bool moderate = p.w.moderate(first);
-    while (end < last && p.w.moderate(end) == moderate)
-      ++end;
+  for_moderate_tiles(p.w, first, last, [&](int begin, int end, bool moderate) {
     if (moderate)
-      avx512_linear_mx(p.out, p.staged, p.w, first, end, p.add);
+      avx512_linear_mx(p.out, p.staged, p.w, begin, end, p.add);
     else
-      by_decoded_tiles(p, first, end, scratch);
-  }
+      by_decoded_tiles(p, begin, end, scratch);
+  });
 }
 
 class Avx512Bf16Kernels final : public ProductKernels {

@@ -72,17 +72,15 @@ void linear_int8(Tensor out, const std::byte* staged, const PackedWeight& w, int
                  bool add);
 
 /// Calls f(first, last, moderate) for runs of tiles that are all moderate, or whose weight has no
-/// exponents for scales, and for single ones that are not, whose scales may be none.
+/// exponents for scales, and for runs of others, whose scales may be none.
 template <class F>
 void for_moderate_tiles(const PackedWeight& w, int first, int last, const F& f) {
   const auto moderate = [&](int tile) { return !is_mx(w.format()) || w.moderate(tile); };
   for (int end = first; first < last; first = end) {
-    while (end < last && moderate(end))
+    const bool kind = moderate(first);
+    while (end < last && moderate(end) == kind)
       ++end;
-    if (end > first)
-      f(first, end, true);
-    else
-      f(first, ++end, false);
+    f(first, end, kind);
   }
 }
 
