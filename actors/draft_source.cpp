@@ -36,27 +36,38 @@ Result<gpu::DeviceName> last_name(const gpu::Device& target) {
   return gpu::parse_device(shards.empty() ? target.name() : shards.back()->name());
 }
 
-/// Returns the default device of a draft model: beside a target on the CPU, the last of its cores
-/// with a thread of its own (a small model gains nothing from more, and the target's team keeps the
-/// others to itself); else the target's device, or the last of its devices.
-std::string model_device(const EngineOptions& o, const gpu::Device& target) {
-  if (!o.draft_device.empty())
-    return o.draft_device;
+/// Returns the devices of a draft model. The default is one: beside a target on the CPU, the last
+/// of its cores with a thread of its own (a small model gains nothing from more, and the target's
+/// team keeps the others to itself); else the target's device, or the last of its devices.
+std::vector<std::string> model_devices(const EngineOptions& o, const gpu::Device& target) {
+  if (!o.draft_devices.empty())
+    return o.draft_devices;
   const auto name = last_name(target);
   if (name && name->kind == gpu::DeviceKind::cpu && !name->cores.empty())
-    return fmt::format("cpu:{}", name->cores.back());
-  return last_own_device(o);
+    return {fmt::format("cpu:{}", name->cores.back())};
+  return {last_own_device(o)};
+}
+
+/// Refuses several devices for a draft that runs on one. what: "a look-up".
+Result<void> check_one_device(const EngineOptions& o, const std::string& what) {
+  if (o.draft_devices.size() < 2)
+    return {};
+  return fail(ErrorCode::unsupported,
+              fmt::format("EngineOptions::draft_devices has {} devices, and {} drafts on one",
+                          o.draft_devices.size(), what),
+              "give it one, or a draft model");
 }
 
 /// Returns the device of a Drafter, which is code on the host; the engine's own ones take no time
 /// beside a simulated target.
 std::string drafter_device(const EngineOptions& o, const gpu::Device& target) {
-  if (o.draft_device.empty() && !target.on_host())
+  if (o.draft_devices.empty() && !target.on_host())
     return "cpu";
   const auto name = last_name(target);
   const bool simulated = name && name->kind == gpu::DeviceKind::sim;
-  return o.draft_device.empty() && simulated && !o.custom_drafter ? "sim:1us"
-                                                                  : model_device(o, target);
+  return o.draft_devices.empty() && simulated && !o.custom_drafter
+             ? "sim:1us"
+             : model_devices(o, target).front();
 }
 
 /// Replaces forks by a chain, for a draft that is asked for one continuation only and so drafts no
@@ -227,19 +238,21 @@ private:
 Result<std::unique_ptr<DraftSource>> host_draft(const ModelLoader& loader,
                                                 const LoadedModel& target, const std::string& name,
                                                 std::shared_ptr<Drafter> drafter) {
+  if (auto one = check_one_device(loader.options(), name); !one)
+    return tl::unexpected(one.error());
   const std::string device = drafter_device(loader.options(), target.last_device());
   auto host = loader.open_device(device, 1);
   if (!host)
     return tl::unexpected(host.error());
   if (!(*host)->on_host())
     return fail(ErrorCode::invalid_argument, "no drafter but a model runs on " + device,
-                "leave EngineOptions::draft_device out, or give cpu");
+                "leave EngineOptions::draft_devices out, or give cpu");
   return std::make_unique<HostDraft>(name, std::move(drafter), *host);
 }
 
 Result<std::unique_ptr<ModelDraft>>
 model_draft(const ModelLoader& loader, const LoadedModel& target, const std::string& name) {
-  auto draft = loader.load(name, "draft", {model_device(loader.options(), target.last_device())});
+  auto draft = loader.load(name, "draft", model_devices(loader.options(), target.last_device()));
   if (!draft)
     return tl::unexpected(draft.error());
   auto map = text::map_vocabularies(*target.tokenizer, *draft->tokenizer);
@@ -280,12 +293,12 @@ Result<void> check_self_format(const EngineOptions& o, const LoadedModel& target
 }
 
 /// Returns the device of a draft out of the target: the target's own, or its first shard's, unless
-/// EngineOptions::draft_device is another.
+/// EngineOptions::draft_devices is another.
 Result<std::shared_ptr<gpu::Device>> self_device(const ModelLoader& loader,
                                                  const std::shared_ptr<gpu::Device>& target) {
-  const std::string& name = loader.options().draft_device;
-  if (!name.empty())
-    return open_near(loader, name, target);
+  const std::vector<std::string>& names = loader.options().draft_devices;
+  if (!names.empty())
+    return open_near(loader, names.front(), target);
   const auto shards = target->shards();
   return shards.empty() ? target : shards.front();
 }
@@ -299,7 +312,8 @@ Result<std::unique_ptr<ModelDraft>> self_draft(const ModelLoader& loader, const 
   if (!format)
     return tl::unexpected(format.error());
   LoadedModel draft;
-  return check_self_format(o, target, *format)
+  return check_one_device(o, name)
+      .and_then([&] { return check_self_format(o, target, *format); })
       .and_then([&] { return self_device(loader, target.device); })
       .and_then([&](std::shared_ptr<gpu::Device>&& device) {
         models::LoadOptions how = loader.load_options("draft");
@@ -325,10 +339,10 @@ Result<void> check_head_devices(const EngineOptions& o, const gpu::Device& targe
                 "leave it out, or give another draft");
   if (!uses_memory_of(head, target))
     return fail(ErrorCode::invalid_argument,
-                fmt::format("EngineOptions::draft_device is {}, where a head cannot read what the "
+                fmt::format("EngineOptions::draft_devices is {}, where a head cannot read what the "
                             "target leaves on {}",
                             head.name(), target.name()),
-                "leave EngineOptions::draft_device out");
+                "leave EngineOptions::draft_devices out");
   return {};
 }
 
@@ -340,8 +354,10 @@ Result<std::unique_ptr<ModelDraft>> head_draft(const ModelLoader& loader, Loaded
                 fmt::format("a head reads a target on one device, and this one is in {}",
                             target.in_stages() ? "stages" : "shards"),
                 "give another draft, or one device");
+  if (auto one = check_one_device(o, name); !one)
+    return tl::unexpected(one.error());
   LoadedModel draft;
-  return open_near(loader, model_device(o, *target.device), target.device)
+  return open_near(loader, model_devices(o, *target.device).front(), target.device)
       .and_then([&](std::shared_ptr<gpu::Device>&& device) {
         draft.device = std::move(device);
         return check_head_devices(o, *target.device, *draft.device);
@@ -394,7 +410,7 @@ Result<std::unique_ptr<DraftSource>> choose_draft_source(const ModelLoader& load
                                                          LoadedModel& target, int max_model_len,
                                                          caf::actor_system* system) {
   const EngineOptions& o = loader.options();
-  if (is_node_device(o.draft_device) && o.speculation != SpeculationMode::off)
+  if (drafts_on_node(o))
     return loader.machines()->open_draft(loader, target, max_model_len, *system);
   if (o.custom_drafter)
     return host_draft(loader, target, drafter_name, o.custom_drafter);

@@ -32,7 +32,7 @@ inline constexpr std::chrono::milliseconds time_max = 24h * 365;
 /// So many actors of a system may have their turn at a time before the queue of turns takes more
 /// memory.
 inline constexpr std::size_t turns_reserved = 1024;
-/// More devices of a target are refused.
+/// More devices of a target, or of a draft, are refused.
 inline constexpr std::size_t stages_max = 64;
 /// FaultOptions::heartbeat is at least this.
 inline constexpr std::chrono::milliseconds heartbeat_min = 20ms;

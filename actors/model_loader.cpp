@@ -2,40 +2,15 @@
 
 #include "actors/other_machines.hpp"
 #include "models/sources.hpp"
+#include "models/staged_model.hpp"
 
 namespace paceline::actors {
 
-namespace {
-
-/// Adds `more` to a list joined by `separator`, unless it is all of it.
-void join(std::string& list, const std::string& more, const char* separator) {
-  if (list.empty())
-    list = more;
-  else if (!more.empty() && list != more)
-    list += separator + more;
-}
-
-} // namespace
-
 ModelInfo LoadedModel::info(const std::string& name) const {
-  ModelInfo info = model->info();
+  models::Stages stages{model};
+  stages.insert(stages.end(), behind.begin(), behind.end());
+  ModelInfo info = models::info_of(stages);
   info.name = name;
-  if (!in_stages())
-    return info;
-  info.stages = {{info.device, info.kernel, info.layers, info.weight_bytes, {}}};
-  for (const auto& stage : behind) {
-    const ModelInfo& more = stage->info();
-    info.stages.push_back(
-        {more.device, more.kernel, more.layers, more.weight_bytes, more.crossing_rows});
-    info.layers += more.layers;
-    info.weight_bytes += more.weight_bytes;
-    info.device += "+" + more.device;
-    join(info.kernel, more.kernel, "+");
-    join(info.weights, more.weights, "+");
-    join(info.head_weights, more.head_weights, "+");
-    if (info.activations.empty())
-      info.activations = more.activations;
-  }
   return info;
 }
 
@@ -87,11 +62,11 @@ models::LoadOptions ModelLoader::load_options(const std::string& role) const {
   return how;
 }
 
-/// Opens devices; the target's in groups, if it is in shards.
+/// Opens devices; in groups, if the model is in shards.
 Result<models::Devices> ModelLoader::open_devices(const std::vector<std::string>& names,
                                                   const std::string& role) const {
   const bool is_target = role == "target";
-  const auto shards = is_target ? std::size_t(options_.tensor_parallel_size) : 1;
+  const auto shards = std::size_t(shards_of(role));
   models::Devices devices;
   models::Devices group;
   for (const std::string& name : names) {
@@ -109,6 +84,20 @@ Result<models::Devices> ModelLoader::open_devices(const std::vector<std::string>
   }
   return devices;
 }
+
+namespace {
+
+/// Makes one model of a draft's stages, on a group of their devices.
+Result<LoadedModel> put_in_turn(LoadedModel draft, models::Stages stages,
+                                const models::Devices& devices) {
+  return devices.front()->make_group(devices, gpu::GroupWork::in_turn).map([&](auto&& group) {
+    draft.device = group;
+    draft.model = models::make_staged(std::move(stages), std::move(group));
+    return std::move(draft);
+  });
+}
+
+} // namespace
 
 Result<LoadedModel> ModelLoader::load(const std::string& name, const std::string& role,
                                       const std::vector<std::string>& devices) const {
@@ -130,6 +119,8 @@ Result<LoadedModel> ModelLoader::load(const std::string& name, const std::string
         return models::load_model(*loaded.source, on, load_options(role));
       })
       .and_then([&](models::Stages&& stages) -> Result<LoadedModel> {
+        if (role == "draft" && stages.size() > 1)
+          return put_in_turn(std::move(loaded), std::move(stages), on);
         for (const auto& stage : stages)
           if (role == "target" && options_.prefill == Prefill::fast)
             if (auto ready = stage->prepare_fast_prefill(options_.prefill_chunk); !ready)

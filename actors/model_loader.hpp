@@ -61,13 +61,16 @@ public:
   Result<std::shared_ptr<gpu::Device>> open_device(const std::string& name, int threads) const;
   /// Returns how a model is loaded for its role, "target" or "draft", on any device.
   models::LoadOptions load_options(const std::string& role) const;
-  /// Loads the model that `name` means for its role. A draft has one device. A target has a stage
-  /// on each device or, if EngineOptions::tensor_parallel_size is more than one, on each group of
-  /// so many, and is ready for the engine's way to read prompts.
+  /// Loads the model that `name` means for its role: a stage on each device or, if the role's
+  /// tensor_parallel_size is more than one, on each group of so many. A target is ready for the
+  /// engine's way to read prompts; a draft's stages are one model on a group of their devices.
   Result<LoadedModel> load(const std::string& name, const std::string& role,
                            const std::vector<std::string>& devices) const;
 
 private:
+  int shards_of(const std::string& role) const {
+    return role == "target" ? options_.tensor_parallel_size : options_.draft_tensor_parallel_size;
+  }
   Result<std::shared_ptr<gpu::Device>> open_node_device(const std::string& name) const;
   Result<models::Devices> open_devices(const std::vector<std::string>& names,
                                        const std::string& role) const;

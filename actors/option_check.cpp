@@ -69,7 +69,17 @@ bool same_device(const gpu::DeviceName& a, const gpu::DeviceName& b) {
   return a.kind == gpu::DeviceKind::cpu ? shares_cores(a, b) : a.index == b.index;
 }
 
-Result<void> check_apart(const std::vector<std::string>& devices) {
+/// A model's devices and their division, with the names of the options that say so.
+struct Division {
+  const std::vector<std::string>& devices;
+  int stages = 0; ///< 0: as the devices say.
+  int shards = 1; ///< Of each stage.
+  std::string_view model;
+  std::string_view prefix; ///< Of the options' names: "EngineOptions::draft_".
+};
+
+Result<void> check_apart(const Division& of) {
+  const std::vector<std::string>& devices = of.devices;
   std::vector<gpu::DeviceName> names;
   for (const std::string& device : devices) {
     if (is_node_device(device)) {
@@ -82,7 +92,7 @@ Result<void> check_apart(const std::vector<std::string>& devices) {
     for (std::size_t i = 0; i < names.size(); ++i)
       if (same_device(names[i], *name))
         return fail(ErrorCode::invalid_argument,
-                    fmt::format("EngineOptions::devices has {} and {}, which are not two devices",
+                    fmt::format("{}devices has {} and {}, which are not two devices", of.prefix,
                                 devices[i], device),
                     "give each stage and shard a device or cores of its own");
     names.push_back(std::move(*name));
@@ -140,30 +150,59 @@ Result<void> check_nodes(const EngineOptions& o, const std::vector<std::string>&
   return {};
 }
 
+Result<void> wrong(std::string what, std::string how) {
+  return fail(ErrorCode::invalid_argument, std::move(what), std::move(how));
+}
+
+/// Checks that the devices are so many stages of so many shards.
+Result<void> check_division(const Division& of) {
+  const std::size_t devices = of.devices.size();
+  if (devices > limits::stages_max)
+    return wrong(fmt::format("{}devices has {} devices", of.prefix, devices),
+                 fmt::format("give at most {}", limits::stages_max));
+  if (of.shards < 1 || int(devices) % of.shards != 0)
+    return wrong(fmt::format("{0}tensor_parallel_size is {1}, and {2} has {3} in {0}devices",
+                             of.prefix, of.shards, of.model, devices),
+                 "give so many devices for each stage, or leave it out");
+  if (of.stages != 0 && of.stages != int(devices) / of.shards)
+    return wrong(fmt::format("{0}pipeline_parallel_size is {1}, and {2} has {3} in {0}devices{4}",
+                             of.prefix, of.stages, of.model, devices,
+                             of.shards > 1 ? fmt::format(", {} for each stage", of.shards) : ""),
+                 of.shards > 1 ? "give a device for each shard of each stage, or leave it out"
+                               : "give as many devices as stages, or leave it out");
+  return devices > 1 ? check_apart(of) : Result<void>();
+}
+
+Result<void> check_draft_devices(const EngineOptions& o) {
+  const Division draft{o.draft_devices, o.draft_pipeline_parallel_size,
+                       o.draft_tensor_parallel_size, "the draft", "EngineOptions::draft_"};
+  const std::vector<std::string>& devices = draft.devices;
+  if (devices.empty() && (draft.stages > 1 || draft.shards > 1))
+    return wrong("the draft is divided, and EngineOptions::draft_devices is empty",
+                 "name the draft's devices");
+  if (devices.empty())
+    return {};
+  if (devices.size() > 1 && std::ranges::any_of(devices, is_node_device))
+    return fail(ErrorCode::unsupported,
+                fmt::format("EngineOptions::draft_devices has {} devices, and one is a node's",
+                            devices.size()),
+                "give the node alone, or devices of this machine");
+  if (draft.shards > 1 && draft.shards < int(devices.size()))
+    return fail(ErrorCode::unsupported,
+                fmt::format("EngineOptions::draft_tensor_parallel_size is {} of {} devices",
+                            draft.shards, devices.size()),
+                "give the draft stages or shards, and not both");
+  return check_division(draft);
+}
+
 Result<void> check_stages(const EngineOptions& o) {
   const std::vector<std::string>& devices = o.devices;
-  const auto wrong = [](std::string what, std::string how) {
-    return fail(ErrorCode::invalid_argument, std::move(what), std::move(how));
-  };
   if (devices.empty())
     return wrong("EngineOptions::devices is empty", "give at least one device, such as cpu");
-  if (devices.size() > limits::stages_max)
-    return wrong(fmt::format("EngineOptions::devices has {} devices", devices.size()),
-                 fmt::format("give at most {}", limits::stages_max));
-  const int shards = o.tensor_parallel_size;
-  if (shards < 1 || int(devices.size()) % shards != 0)
-    return wrong(fmt::format("EngineOptions::tensor_parallel_size is {}, and the target has {} in "
-                             "EngineOptions::devices",
-                             shards, devices.size()),
-                 "give so many devices for each stage, or leave it out");
-  const int stages = int(devices.size()) / shards;
-  if (o.pipeline_parallel_size != 0 && o.pipeline_parallel_size != stages)
-    return wrong(fmt::format("EngineOptions::pipeline_parallel_size is {}, and the target has {} "
-                             "in EngineOptions::devices{}",
-                             o.pipeline_parallel_size, devices.size(),
-                             shards > 1 ? fmt::format(", {} for each stage", shards) : ""),
-                 shards > 1 ? "give a device for each shard of each stage, or leave it out"
-                            : "give as many devices as stages, or leave it out");
+  if (auto divided = check_division({devices, o.pipeline_parallel_size, o.tensor_parallel_size,
+                                     "the target", "EngineOptions::"});
+      !divided)
+    return divided;
   if (std::ranges::any_of(devices, is_node_device)) {
     if (auto nodes = check_nodes(o, devices); !nodes)
       return nodes;
@@ -176,15 +215,15 @@ Result<void> check_stages(const EngineOptions& o) {
     return wrong("EngineOptions::reserve_device with several EngineOptions::devices",
                  "leave it out: a target in stages or shards moves nowhere");
   }
-  return devices.size() > 1 ? check_apart(devices) : Result<void>();
+  return {};
 }
 
 /// Returns what "auto" means. A head needs the target on one device, which it reads there.
 std::string default_draft(const EngineOptions& o) {
   if (o.target == "demo")
     return "demo";
-  const bool elsewhere =
-      o.devices.size() > 1 || is_node_device(o.draft_device) || !o.reserve_device.empty();
+  const bool elsewhere = o.devices.size() > 1 || o.draft_devices.size() > 1 || drafts_on_node(o) ||
+                         !o.reserve_device.empty();
   return !elsewhere && models::brings_mtp(o.target) ? models::mtp_draft : "suffix";
 }
 
@@ -209,10 +248,13 @@ std::string last_own_device(const EngineOptions& o) {
   return *std::ranges::find_if_not(o.devices.rbegin(), o.devices.rend(), is_node_device);
 }
 
+bool drafts_on_node(const EngineOptions& o) {
+  return o.speculation != SpeculationMode::off &&
+         std::ranges::any_of(o.draft_devices, is_node_device);
+}
+
 bool needs_other_machines(const EngineOptions& o) {
-  const bool drafts = o.speculation != SpeculationMode::off;
-  return (drafts && is_node_device(o.draft_device)) ||
-         std::ranges::any_of(o.devices, is_node_device);
+  return drafts_on_node(o) || std::ranges::any_of(o.devices, is_node_device);
 }
 
 std::vector<std::string> drafter_names(const EngineOptions& o) {
@@ -243,6 +285,8 @@ Result<void> check_options(const EngineOptions& o) {
       return result;
   if (auto stages = check_stages(o); !stages)
     return stages;
+  if (auto devices = check_draft_devices(o); !devices)
+    return devices;
   if (auto drafters = check_drafters(o); !drafters)
     return drafters;
   if (o.prefill == Prefill::fast && o.prefill_chunk < gpu::fast_chunk)

@@ -16,6 +16,9 @@ Result<void> check_options(const EngineOptions& options);
 /// Returns the last of EngineOptions::devices that is not a node's.
 std::string last_own_device(const EngineOptions& options);
 
+/// Whether anything drafts on a node.
+bool drafts_on_node(const EngineOptions& options);
+
 /// Whether a draft or a stage is a node's.
 bool needs_other_machines(const EngineOptions& options);
 

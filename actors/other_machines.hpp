@@ -70,7 +70,7 @@ public:
   /// this machine.
   virtual Result<std::shared_ptr<gpu::Device>>
   open_device(const std::string& name, std::shared_ptr<gpu::Device> host) const = 0;
-  /// Opens the draft that EngineOptions::drafters names, on EngineOptions::draft_device. system:
+  /// Opens the draft that EngineOptions::drafters names, on EngineOptions::draft_devices. system:
   /// has joined. Waits for the machine. Errors: a draft that cannot be used there; a machine that
   /// is not there.
   virtual Result<std::unique_ptr<DraftSource>> open_draft(const ModelLoader& loader,

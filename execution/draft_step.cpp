@@ -1,6 +1,7 @@
 #include "execution/draft_step.hpp"
 
 #include "base/expect.hpp"
+#include "execution/stage.hpp"
 #include "sampling/limits.hpp"
 #include "speculation/limits.hpp"
 
@@ -50,6 +51,12 @@ DraftStep::DraftStep(Parts parts, std::shared_ptr<DraftQueue> queue)
                                        parts_.reader ? parts_.reader : parts_.device});
 }
 
+/// Returns the device that has the logits, and draws from them.
+gpu::Device& DraftStep::drawing_device() const {
+  const int shard = parts_.model->logits_shard();
+  return is_divided() ? *parts_.device->shards()[std::size_t(shard)] : *parts_.device;
+}
+
 /// Makes the map of columns. The target's ids that the draft cannot say get no column, so they have
 /// no mass before a row is normalised.
 void DraftStep::map_columns() {
@@ -58,8 +65,8 @@ void DraftStep::map_columns() {
   for (std::size_t id = 0; id < std::min(columns.size(), says.size()); ++id)
     if (says[id] < parts_.model->vocabulary())
       columns[id] = float(says[id]);
-  columns_ = base::value_or_throw(parts_.device->upload(columns));
-  mapped_ = base::value_or_throw(parts_.device->allocate(
+  columns_ = base::value_or_throw(drawing_device().upload(columns));
+  mapped_ = base::value_or_throw(drawing_device().allocate(
       sizeof(float) * columns.size() * std::size_t(parts_.max_num_seqs + parts_.fork_rows)));
 }
 
@@ -105,9 +112,9 @@ bool DraftStep::prepare_behind(base::TimePoint now) {
 
 /// Whether a pass can be prepared behind this one: every part of it draws, and the device has
 /// memory for a second pass. A pass draws the target's ids, which a draft with a vocabulary of its
-/// own cannot be fed.
+/// own cannot be fed, and on one device, where others do not find them.
 bool DraftStep::can_follow(const Pass& before) {
-  if (before.plan.fork_rows > 0 || parts_.map)
+  if (before.plan.fork_rows > 0 || parts_.map || is_divided())
     return false;
   if (!workspace_behind_)
     if (auto made = parts_.model->make_workspace(parts_.max_num_seqs, parts_.max_num_seqs))
@@ -209,9 +216,22 @@ gpu::Work DraftStep::work() const {
 
 void DraftStep::run(gpu::Operations& operations) {
   Pass& pass = this->pass(completed_ + (this->pass(completed_).has_run ? 1 : 0));
-  if (!pass.copies.empty())
-    operations.copy_pages(*parts_.pool, pass.copies);
+  copy_pages(operations, *parts_.pool, pass.copies);
   parts_.model->forward(operations, *pass.workspace);
+  if (!is_divided()) {
+    draw(operations, pass);
+    if (operations.rank() == 0) // All ranks have read it: an operation ends on all of them.
+      pass.has_run = true;
+    return;
+  }
+  operations.meet(); // Behind it the logits are whole.
+  const gpu::ShardRange here = operations.shards();
+  const int drawing = parts_.model->logits_shard();
+  if (drawing >= here.first && drawing < here.end())
+    draw(operations, pass);
+}
+
+void DraftStep::draw(gpu::Operations& operations, Pass& pass) const {
   if (mapped_ && !pass.tasks.empty()) {
     const int rows = int(pass.tasks.size());
     operations.gather_columns(drawn_from(pass).slice(0, rows),
@@ -219,8 +239,6 @@ void DraftStep::run(gpu::Operations& operations) {
                               reinterpret_cast<const float*>(columns_->data()));
   }
   operations.propose(pass.tasks);
-  if (operations.rank() == 0) // All ranks have read it: an operation ends on all of them.
-    pass.has_run = true;
 }
 
 void DraftStep::complete(base::TimePoint now) {

@@ -51,6 +51,7 @@ public:
   DraftStep(Parts parts, std::shared_ptr<DraftQueue> queue);
 
   std::string name() const override { return "draft"; }
+  bool in_shards() const override { return true; }
   Next prepare(base::TimePoint now) override;
   bool prepare_behind(base::TimePoint now) override;
   gpu::Work work() const override;
@@ -86,7 +87,10 @@ private:
   void begin_drawing(const speculation::DraftRows& rows, Draw& draw);
   gpu::ProposeTask task(const speculation::DraftRows& rows, Draw& draw, const float* logits) const;
   bool can_follow(const Pass& before);
+  bool is_divided() const { return !parts_.device->shards().empty(); }
+  gpu::Device& drawing_device() const;
   void map_columns();
+  void draw(gpu::Operations& operations, Pass& pass) const;
   gpu::Tensor drawn_from(const Pass& pass) const;
   void complete(speculation::DraftRows& rows, Draw& draw, const gpu::ProposeTask* drawn,
                 base::Duration share);

@@ -42,11 +42,14 @@ void Operations::sum(Tensor, std::span<const Tensor>, bool) {
   throw std::logic_error("shards on a lane of one device");
 }
 
-Result<std::shared_ptr<Device>>
-Device::make_group(std::span<const std::shared_ptr<Device>> shards) const {
+Result<std::shared_ptr<Device>> Device::make_group(std::span<const std::shared_ptr<Device>> shards,
+                                                   GroupWork work) const {
   std::string names;
   for (const auto& shard : shards)
     names += (names.empty() ? "" : ", ") + shard->name();
+  if (work == GroupWork::in_turn)
+    return fail(ErrorCode::unsupported, names + " cannot have stages of one draft",
+                "give devices of one kind");
   return fail(ErrorCode::unsupported,
               fmt::format("{} cannot have shards of one model (EngineOptions::"
                           "tensor_parallel_size is {})",

@@ -38,6 +38,10 @@ struct DeviceMemory {
   std::size_t available = 0;
 };
 
+/// How the devices of a group work on a pass: all at once, each on a part of every layer, or one
+/// after the other, each on layers of its own.
+enum class GroupWork { together, in_turn };
+
 /// A device with memory and lanes. All members may be called from any thread.
 class Device {
 public:
@@ -80,14 +84,16 @@ public:
   virtual Result<std::shared_ptr<Buffer>> upload(std::span<const float> values) = 0;
   /// Fails if the device has no attention kernel for heads of so many dimensions.
   virtual Result<void> check_heads(int /*head_dim*/) const { return {}; }
-  /// Returns the devices of a group, each with a shard of the model; empty for a single device.
+  /// Returns the devices of a group, each with a shard of the model, or a stage; empty for a single
+  /// device.
   virtual std::span<const std::shared_ptr<Device>> shards() const { return {}; }
   /// Makes one device of two or more, of which this is the first. Its lanes have the threads and
   /// queues of all of them (Step::in_shards). Weights and pages lie with its shards, all other
   /// memory with the first, where the others reach it. Errors: the devices are of different kinds,
   /// or this one supports no groups.
   virtual Result<std::shared_ptr<Device>>
-  make_group(std::span<const std::shared_ptr<Device>> shards) const;
+  make_group(std::span<const std::shared_ptr<Device>> shards,
+             GroupWork work = GroupWork::together) const;
   /// Opens a lane. role: "target" or "draft", for traces and for sim profiles.
   virtual Result<std::unique_ptr<Lane>> open_lane(std::string role) = 0;
 };

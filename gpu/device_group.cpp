@@ -6,13 +6,15 @@
 
 namespace paceline::gpu {
 
-DeviceGroup::DeviceGroup(std::span<const std::shared_ptr<Device>> shards, OpenGroupLane open)
-    : shards_(shards.begin(), shards.end()), open_(std::move(open)) {
+DeviceGroup::DeviceGroup(std::span<const std::shared_ptr<Device>> shards, GroupWork work,
+                         OpenGroupLane open)
+    : shards_(shards.begin(), shards.end()), work_(work), open_(std::move(open)) {
   assert(shards_.size() > 1);
+  const std::string separator = work == GroupWork::together ? "|" : "+";
   for (const auto& shard : shards_) {
-    name_ += (name_.empty() ? "" : "|") + shard->name();
+    name_ += (name_.empty() ? "" : separator) + shard->name();
     if (shard->kernel() != shards_.front()->kernel())
-      kernel_ += "|" + shard->kernel();
+      kernel_ += separator + shard->kernel();
   }
   kernel_ = shards_.front()->kernel() + kernel_;
 }

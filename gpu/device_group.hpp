@@ -1,5 +1,5 @@
-// Several devices as one, each with a shard of the model (Megatron-LM: Shoeybi et al. 2019, section
-// 3).
+// Several devices as one: each with a shard of the model (Megatron-LM: Shoeybi et al. 2019, section
+// 3), or with some of its layers.
 #pragma once
 
 #include "gpu/device.hpp"
@@ -21,9 +21,11 @@ using OpenGroupLane =
 class DeviceGroup final : public Device {
 public:
   /// shards: two or more devices.
-  DeviceGroup(std::span<const std::shared_ptr<Device>> shards, OpenGroupLane open);
+  DeviceGroup(std::span<const std::shared_ptr<Device>> shards, GroupWork work, OpenGroupLane open);
 
-  const std::string& name() const override { return name_; } ///< "cpu:0|cpu:1"
+  GroupWork work() const { return work_; }
+  /// Returns "cpu:0|cpu:1" or, if they work in turn, "cpu:0+cpu:1".
+  const std::string& name() const override { return name_; }
   const std::string& kernel() const override { return kernel_; }
   /// Returns the host's memory, or the least device's memory times the number of devices.
   DeviceMemory memory() const override;
@@ -48,14 +50,15 @@ private:
   Device& first() const { return *shards_.front(); }
 
   const std::vector<std::shared_ptr<Device>> shards_;
+  const GroupWork work_;
   const OpenGroupLane open_;
   std::string name_;
   std::string kernel_; ///< e.g. "highway"; if they differ, the kernels of all shards.
 };
 
 inline std::shared_ptr<Device> make_group(std::span<const std::shared_ptr<Device>> shards,
-                                          OpenGroupLane open) {
-  return std::make_shared<DeviceGroup>(shards, std::move(open));
+                                          GroupWork work, OpenGroupLane open) {
+  return std::make_shared<DeviceGroup>(shards, work, std::move(open));
 }
 
 } // namespace paceline::gpu

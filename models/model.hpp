@@ -96,6 +96,8 @@ public:
   /// 0: rows look back to the first position.
   virtual int window() const { return 0; }
   virtual gpu::Device& device() const = 0;
+  /// Returns the number, among the shards of its device, of the one that has the logits.
+  virtual int logits_shard() const { return 0; }
   /// Returns how many floats of a row a stage leaves for the next one. 0: it leaves logits.
   virtual int handed_on() const { return 0; }
   /// Returns whether a stage leaves only the rows whose logits are asked for, in their order,

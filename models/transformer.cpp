@@ -148,7 +148,7 @@ private:
     if (space.rows.rows() == 0 || (first_shard().is_tail() && wanted == 0))
       return;
     std::vector<TransformerShard::Pass> passes;
-    const gpu::ShardRange here = operations.shards();
+    const gpu::ShardRange here = shards_.size() > 1 ? operations.shards() : gpu::ShardRange();
     for (int i = here.first; i < here.end(); ++i)
       passes.emplace_back(shards_[std::size_t(i)], space);
     const auto all = [&](auto what, auto... which) {

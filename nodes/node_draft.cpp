@@ -18,7 +18,7 @@ using messages::OpenDraft;
 
 namespace {
 
-constexpr const char* device_field = "EngineOptions::draft_device";
+constexpr const char* device_field = "EngineOptions::draft_devices";
 
 class NodeDraft final : public actors::DraftSource {
 public:
@@ -61,7 +61,8 @@ Result<void> check_kind(const EngineOptions& o, const std::string& name) {
   if (o.custom_drafter || name.empty() || name == "suffix" || name == "ngram" ||
       models::is_self_draft(name) || models::is_head_draft(name))
     return fail(ErrorCode::invalid_argument,
-                fmt::format("{} is {}, and no draft model is given", device_field, o.draft_device),
+                fmt::format("{} has {}, and no draft model is given", device_field,
+                            o.draft_devices.front()),
                 "name a small model with EngineOptions::drafters; what needs no model drafts here");
   if (actors::drafter_names(o).size() > 1)
     return fail(
@@ -110,7 +111,7 @@ Result<std::unique_ptr<actors::DraftSource>> node_draft(const actors::ModelLoade
   const std::string name = actors::draft_name(o);
   if (auto possible = check_kind(o, name); !possible)
     return tl::unexpected(possible.error());
-  const auto address = parse_node_address(device_field, o.draft_device);
+  const auto address = parse_node_address(device_field, o.draft_devices.front());
   if (!address)
     return tl::unexpected(address.error());
   const auto files = read_files(target, name);
@@ -136,7 +137,7 @@ Result<std::unique_ptr<actors::DraftSource>> node_draft(const actors::ModelLoade
   return ask_and_send(system, *address, o, {name, files->location, files->identity}, ask)
       .map([&](ModelInfo&& info) -> std::unique_ptr<actors::DraftSource> {
         info.name = name;
-        info.device = o.draft_device;
+        info.device = o.draft_devices.front();
         return std::make_unique<NodeDraft>(std::move(parts), std::move(info));
       });
 }

@@ -236,6 +236,25 @@ void add_model_options(CLI::App& app, EngineOptions& engine) {
       ->type_name("SIZE");
 }
 
+void add_draft_devices(CLI::App& app, EngineOptions& engine) {
+  app.add_option_function<std::vector<std::string>>(
+         "--draft-device",
+         [&engine](const std::vector<std::string>& given) { engine.draft_devices = given; },
+         "Default: chosen for --device; node://HOST:PORT: one of a node's; given again: the draft "
+         "in stages, or in shards")
+      ->allow_extra_args(false)
+      ->type_name("DEVICE");
+  app.add_option("--draft-pipeline-parallel-size", engine.draft_pipeline_parallel_size,
+                 "Stages of the draft; default: as many as it has devices")
+      ->check(whole_number(1, int(actors::limits::stages_max)))
+      ->type_name("N");
+  app.add_option("--draft-tensor-parallel-size", engine.draft_tensor_parallel_size,
+                 "Devices that share each layer of the draft: all of its devices")
+      ->check(whole_number(1, int(actors::limits::stages_max)))
+      ->capture_default_str()
+      ->type_name("M");
+}
+
 void add_speculation_options(CLI::App& app, EngineOptions& engine, Request& request) {
   app.option_defaults()->group(speculation_group);
   add_draft_option(app, engine);
@@ -243,9 +262,7 @@ void add_speculation_options(CLI::App& app, EngineOptions& engine, Request& requ
                  "What suffix may remember of texts and recent outputs; default: 64M")
       ->transform(memory_size())
       ->type_name("SIZE");
-  app.add_option("--draft-device", engine.draft_device,
-                 "Default: chosen for --device; node://HOST:PORT: one of a node's")
-      ->type_name("DEVICE");
+  add_draft_devices(app, engine);
   add_node_options(app, engine);
   add_weight_format(app, "--draft-weights", engine.draft_weights,
                     "Quantize the draft's blocks while loading, as --weights does the target's");
@@ -330,8 +347,8 @@ CLI::Option* add_json_option(CLI::App& app, bool& json) {
 bool simulated(const EngineOptions& engine) {
   const auto is_sim = [](const std::string& device) { return device.starts_with("sim:"); };
   const auto may_be = [&](const std::string& device) { return device.empty() || is_sim(device); };
-  return std::ranges::all_of(engine.devices, is_sim) && may_be(engine.draft_device) &&
-         may_be(engine.reserve_device);
+  return std::ranges::all_of(engine.devices, is_sim) &&
+         std::ranges::all_of(engine.draft_devices, is_sim) && may_be(engine.reserve_device);
 }
 
 } // namespace paceline::apps

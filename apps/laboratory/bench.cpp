@@ -107,6 +107,10 @@ Result<void> run_modes(EngineOptions engine_options, const ModesPlan& plan, Benc
   return {};
 }
 
+bool is_divided(const ModelInfo& model) {
+  return !model.stages.empty() || model.shards > 1;
+}
+
 Result<BenchReport> measure(const Options& options, Interrupt& interrupt) {
   const auto plan = plan_of(options);
   if (!plan)
@@ -124,9 +128,10 @@ Result<BenchReport> measure(const Options& options, Interrupt& interrupt) {
   report.temperature = *plan->request.sampling.temperature;
   if (const auto ran = run_modes(engine, *plan, report); !ran)
     return tl::unexpected(ran.error());
-  // The steps of a simulated device are what its profile says, and those of a divided target do not
+  // The steps of a simulated device are what its profile says, and those of a divided model do not
   // belong to one device.
-  if (!report.simulated && report.target.stages.empty() && report.target.shards == 1) {
+  if (!report.simulated && !is_divided(report.target) &&
+      !(report.draft && is_divided(*report.draft))) {
     auto steps = measure_steps(report.target, report.draft, engine);
     if (!steps)
       return tl::unexpected(steps.error());

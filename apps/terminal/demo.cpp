@@ -102,7 +102,7 @@ Result<void> run_here(Engine& engine, const Request& request, Ways& ways, Output
 Result<Ways> run_simulated(const Options& options) {
   EngineOptions engine = options.engine;
   engine.devices = {sim_target};
-  engine.draft_device = sim_draft;
+  engine.draft_devices = {sim_draft};
   auto session = open_session(std::move(engine));
   if (!session)
     return tl::unexpected(session.error());

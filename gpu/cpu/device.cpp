@@ -48,12 +48,12 @@ public:
                  sorted.end());
     return open(role + " cpu:" + core_list(sorted), std::move(lane));
   }
-  Result<std::shared_ptr<Device>>
-  make_group(std::span<const std::shared_ptr<Device>> shards) const override {
+  Result<std::shared_ptr<Device>> make_group(std::span<const std::shared_ptr<Device>> shards,
+                                             GroupWork work) const override {
     for (const auto& shard : shards)
       if (!dynamic_cast<const CpuDevice*>(shard.get()))
-        return Device::make_group(shards);
-    return gpu::make_group(shards, open_group_lane);
+        return Device::make_group(shards, work);
+    return gpu::make_group(shards, work, open_group_lane);
   }
 
 private:

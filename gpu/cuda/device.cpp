@@ -71,18 +71,19 @@ public:
     return cuda::open_lane(context_, role, products(), lane_options(role, name()));
   }
   /// Looks for NCCL now; without it GPUs copy from each other.
-  Result<std::shared_ptr<Device>>
-  make_group(std::span<const std::shared_ptr<Device>> shards) const override {
+  Result<std::shared_ptr<Device>> make_group(std::span<const std::shared_ptr<Device>> shards,
+                                             GroupWork work) const override {
     for (const auto& shard : shards)
       if (!dynamic_cast<const CudaDevice*>(shard.get()))
-        return Device::make_group(shards);
+        return Device::make_group(shards, work);
     auto nccl = Nccl::load();
     if (!nccl && nccl.error().code != ErrorCode::not_found)
       return tl::unexpected(nccl.error());
-    return gpu::make_group(shards, [found = nccl ? std::optional(*nccl) : std::nullopt](
-                                       const DeviceGroup& group, const std::string& role) {
-      return open_group_lane(group, role, found);
-    });
+    return gpu::make_group(shards, work,
+                           [found = nccl ? std::optional(*nccl) : std::nullopt](
+                               const DeviceGroup& group, const std::string& role) {
+                             return open_group_lane(group, role, found);
+                           });
   }
 
 private:

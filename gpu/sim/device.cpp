@@ -34,23 +34,25 @@ public:
     return buffer;
   }
   Result<std::unique_ptr<Lane>> open_lane(std::string role) override {
-    return sim::open_lane(
-        {role + " " + name_, profile_, {}, &kernels_, options_.time, options_.trace});
+    return sim::open_lane(lane_options(role, name_));
   }
-  Result<std::shared_ptr<Device>>
-  make_group(std::span<const std::shared_ptr<Device>> shards) const override {
+  Result<std::shared_ptr<Device>> make_group(std::span<const std::shared_ptr<Device>> shards,
+                                             GroupWork work) const override {
     for (const auto& shard : shards)
       if (!dynamic_cast<const SimDevice*>(shard.get()))
-        return Device::make_group(shards);
-    return gpu::make_group(shards, open_group_lane);
+        return Device::make_group(shards, work);
+    return gpu::make_group(shards, work, open_group_lane);
   }
 
 private:
+  LaneOptions lane_options(const std::string& role, const std::string& device) const {
+    return {role + " " + device, profile_, &kernels_, options_.time, options_.trace};
+  }
   static Result<std::unique_ptr<Lane>> open_group_lane(const DeviceGroup& group,
                                                        const std::string& role) {
     const auto& first = static_cast<const SimDevice&>(*group.shards().front());
-    LaneOptions lane{role + " " + group.name(), first.profile_,      {},
-                     &first.kernels_,           first.options_.time, first.options_.trace};
+    LaneOptions lane = first.lane_options(role, group.name());
+    lane.in_turn = group.work() == GroupWork::in_turn;
     for (const auto& shard : group.shards().subspan(1))
       lane.beside.push_back(static_cast<const SimDevice&>(*shard).profile_);
     return sim::open_lane(std::move(lane));

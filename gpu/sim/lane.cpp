@@ -157,12 +157,16 @@ private:
                                 trace_args(work_));
   }
 
-  // Returns the time until the slowest shard is done.
+  // Returns the time until all devices are done.
   base::Duration latency_of(const Work& work, bool behind) {
-    base::Duration longest = jittered(options_.profile, work, behind);
-    for (const Profile& profile : options_.beside)
-      longest = std::max(longest, jittered(profile, work, behind));
-    return longest;
+    base::Duration latency = jittered(options_.profile, work, behind);
+    base::Duration hops{};
+    for (const Profile& profile : options_.beside) {
+      const base::Duration other = jittered(profile, work, behind);
+      latency = options_.in_turn ? latency + other : std::max(latency, other);
+      hops += profile.hop;
+    }
+    return work.kind == Work::Kind::verify ? latency : latency + hops;
   }
 
   base::Duration jittered(const Profile& profile, const Work& work, bool behind) {

@@ -15,11 +15,13 @@ namespace paceline::gpu::sim {
 struct LaneOptions {
   std::string name;
   Profile profile;
-  std::vector<Profile>
-      beside; ///< A group's lane: the other shards' profiles. A piece takes the longest time.
   const cpu::Kernels* kernels = nullptr;
   std::shared_ptr<base::Timekeeper> time;
   std::shared_ptr<base::Trace> trace; ///< May be null.
+  std::vector<Profile> beside{};      ///< A group's lane: the other devices' profiles.
+  /// Whether a pass takes the times of all devices, which work one after the other; else it takes
+  /// the longest. Either way it crosses to each further device (Profile::hop).
+  bool in_turn = false;
 };
 
 /// Opens a lane. A piece that is prepared at time t runs and completes at t + latency, so its

@@ -33,6 +33,20 @@ std::optional<base::Duration> take_duration(std::string_view& text) {
   return base::Duration(std::llround(value * unit * 1e9));
 }
 
+// Takes a suffix such as "+20us/hop" off the end of `text`; none if there is none.
+std::optional<base::Duration> take_hop(std::string_view& text) {
+  constexpr std::string_view per_hop = "/hop";
+  const std::size_t plus = text.rfind('+');
+  if (plus == std::string_view::npos || !text.ends_with(per_hop))
+    return std::nullopt;
+  std::string_view rest = text.substr(plus + 1);
+  const auto hop = take_duration(rest);
+  if (!hop || rest != per_hop)
+    return std::nullopt;
+  text = text.substr(0, plus);
+  return hop;
+}
+
 // Takes a divisor such as "/8" off the end of `text`; 1 if there is none.
 int take_divisor(std::string_view& text) {
   const std::size_t slash = text.rfind('/');
@@ -126,6 +140,14 @@ Result<Profile> parse_profile(std::string_view text) {
     return profile;
   }
   std::string_view whole = text;
+  if (const auto hop = take_hop(whole)) {
+    auto profile = parse_profile(whole);
+    if (profile) {
+      profile->hop = *hop;
+      profile->name = text;
+    }
+    return profile;
+  }
   if (const int parts = take_divisor(whole); whole.size() < text.size()) {
     auto profile = parse_profile(whole);
     if (profile) {
@@ -154,7 +176,8 @@ Result<Profile> parse_profile(std::string_view text) {
   if (!good || !rest.empty())
     return fail(ErrorCode::invalid_argument, fmt::format("unknown simulated device 'sim:{}'", text),
                 fmt::format("use {}a file such as a100.json, or latencies such as 14.1ms, "
-                            "14.1ms+0.2ms/row or 14.1ms+queue; /4 behind it is a quarter of it",
+                            "14.1ms+0.2ms/row or 14.1ms+queue; /4 behind it is a quarter of it, "
+                            "and +20us/hop the way to another device of a group",
                             names));
   return make_profile(std::string(text), *step, per_row, per_row);
 }

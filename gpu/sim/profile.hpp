@@ -46,16 +46,21 @@ struct Profile {
   /// Time of copying the result of each judged row to the host. Judging itself (Work::Kind::verify)
   /// is part of the pass.
   base::Duration copy_per_row{};
+  /// Additional time of a pass for each device behind the first of a group: to hand rows on to it,
+  /// or for what it adds to the sums of all shards.
+  base::Duration hop{};
   double jitter = 0; ///< A piece takes from 1 - jitter to 1 + jitter of the times given here.
 
   /// Returns the time of a piece. behind: it stands ready behind another.
   base::Duration latency(const Work& work, bool behind = false) const;
-  /// Returns the profile of one of so many equal stages; each has its own launches and copies.
+  /// Returns the profile of one of so many equal stages or shards; each has its own launches,
+  /// copies and hop.
   Profile divided_by(int parts) const;
 };
 
 /// Returns a profile by name (`known_profiles`), from a file ("a100.json"), or from latencies:
-/// "14.1ms", "250us", "14.1ms+0.2ms/row"; "/4" after any of these means one stage of four.
+/// "14.1ms", "250us", "14.1ms+0.2ms/row"; "/4" after any of these means one stage of four, and
+/// "+20us/hop" behind it gives Profile::hop.
 Result<Profile> parse_profile(std::string_view text);
 /// Loads a profile from a file, whose format docs/simulated.md describes (profile_file.cpp).
 Result<Profile> load_profile(const std::string& path);

@@ -132,7 +132,7 @@ Result<Profile> load_profile(const std::string& path) {
   if (!object)
     return tl::unexpected(object.error());
   reader.only(*object, {"source", "decode", "prefill", "attention", "launch_ms",
-                        "context_ms_per_1000", "copy_ms_per_row", "jitter", "queue"});
+                        "context_ms_per_1000", "copy_ms_per_row", "hop_ms", "jitter", "queue"});
   Profile profile;
   profile.name = path;
   profile.decode = reader.curve(*object, "decode");
@@ -141,6 +141,7 @@ Result<Profile> load_profile(const std::string& path) {
   profile.launch = reader.milliseconds(*object, "launch_ms");
   profile.per_context_token = reader.milliseconds(*object, "context_ms_per_1000") / 1000;
   profile.copy_per_row = reader.milliseconds(*object, "copy_ms_per_row");
+  profile.hop = reader.milliseconds(*object, "hop_ms");
   profile.jitter = reader.number(*object, "jitter", 1);
   profile.queues = reader.flag(*object, "queue");
   if (reader.error())

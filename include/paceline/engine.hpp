@@ -67,7 +67,7 @@ struct FaultOptions {
   /// it is abandoned, and another one opened. Shutdown waits no longer than this for any lane. 0:
   /// for ever.
   std::chrono::milliseconds stall_patience{10'000};
-  /// Silence after which a node (EngineOptions::draft_device, devices) counts as gone.
+  /// Silence after which a node (EngineOptions::draft_devices, devices) counts as gone.
   std::chrono::milliseconds heartbeat{1000};
   /// How long requests wait when a node that has a stage of the target is gone. Requests that have
   /// waited so long fail as `unavailable`, and so do further ones until the node is back.
@@ -113,8 +113,13 @@ struct EngineOptions {
   int tensor_parallel_size = 1;
   /// Layers of each stage; empty: the most weights that any stage reads are as few as possible.
   std::vector<int> stage_layers{};
-  std::string draft_device{}; ///< The draft's device, as in `devices`; empty: chosen for these.
-  NodeTls node_tls{};         ///< Keys for nodes on other machines; empty: there are no such nodes.
+  /// Devices of the draft, as in `devices`; empty: one is chosen for these. Several devices, of one
+  /// kind, divide a draft model: it has a stage on each, or shards of every layer. It has nothing
+  /// to overlap with itself, so a further device gives it room, and seldom speed.
+  std::vector<std::string> draft_devices{};
+  int draft_pipeline_parallel_size = 0; ///< The draft's stages; 0: as many as there are devices.
+  int draft_tensor_parallel_size = 1;   ///< The draft's shards: 1, or as many as devices.
+  NodeTls node_tls{}; ///< Keys for nodes on other machines; empty: there are no such nodes.
   /// Format of hidden states on their way to a stage on a node and back. f32: as they are inside a
   /// pass. bf16: half the bytes, each number rounded; part of the numeric setting, with the layers
   /// where rows cross: logits and now and then a token differ from those of f32, alike in every

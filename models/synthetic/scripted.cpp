@@ -294,11 +294,12 @@ public:
   /// Each shard keeps the context in its own pages, and the first shard reads those of all.
   void forward(gpu::Operations& operations, Workspace& workspace) const override {
     auto& space = static_cast<ScriptedWorkspace&>(workspace);
-    const gpu::ShardRange here = operations.shards();
+    const bool divided = !device_->shards().empty();
+    const gpu::ShardRange here = divided ? operations.shards() : gpu::ShardRange();
     const bool keeps = operations.rank() == 0 && !is_head_alone();
     for (int shard = here.first; shard < here.end() && keeps; ++shard)
       keep_context(space, space.pool->shard(shard));
-    operations.meet();
+    divided ? operations.meet() : operations.barrier();
     if (operations.rank() == 0 && here.first == 0)
       run(space);
     operations.barrier();

@@ -81,7 +81,9 @@ class EngineFields(TypedDict, total=False):
     pipeline_parallel_size: int
     tensor_parallel_size: int
     stage_layers: Sequence[int]
-    draft_device: str
+    draft_devices: str | Sequence[str]
+    draft_pipeline_parallel_size: int
+    draft_tensor_parallel_size: int
     node_tls: NodeTlsFields
     node_rows: NumberFormat
     draft_top_k: int

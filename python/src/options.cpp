@@ -75,7 +75,9 @@ void add_devices(nb::class_<EngineOptions>& type) {
   field<&EngineOptions::pipeline_parallel_size>(type, "pipeline_parallel_size");
   field<&EngineOptions::tensor_parallel_size>(type, "tensor_parallel_size");
   field<&EngineOptions::stage_layers>(type, "stage_layers");
-  field<&EngineOptions::draft_device>(type, "draft_device");
+  field<&EngineOptions::draft_devices>(type, "draft_devices");
+  field<&EngineOptions::draft_pipeline_parallel_size>(type, "draft_pipeline_parallel_size");
+  field<&EngineOptions::draft_tensor_parallel_size>(type, "draft_tensor_parallel_size");
   field<&EngineOptions::node_tls>(type, "node_tls");
   field<&EngineOptions::node_rows>(type, "node_rows");
   field<&EngineOptions::draft_top_k>(type, "draft_top_k");

@@ -39,7 +39,7 @@ TEST_CASE("the options that fields are known by are the program's") {
   for (const char* field : {"EngineOptions::target",
                             "EngineOptions::drafters",
                             "EngineOptions::devices",
-                            "EngineOptions::draft_device",
+                            "EngineOptions::draft_devices",
                             "EngineOptions::reserve_device",
                             "EngineOptions::threads",
                             "EngineOptions::dtype",

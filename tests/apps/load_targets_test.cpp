@@ -33,7 +33,7 @@ Item item(double arrival, int prompt, int output) {
 EngineOptions ten_milliseconds(int sequences) {
   EngineOptions options = simulated();
   options.drafters.clear();
-  options.draft_device.clear();
+  options.draft_devices.clear();
   options.devices = {"sim:10ms"};
   options.max_num_seqs = sequences;
   return options;

@@ -41,7 +41,7 @@ EngineOptions options_for(const RunningNode& node, const std::string& draft, int
   EngineOptions options;
   options.threads = 1;
   options.drafters = {draft};
-  options.draft_device = node.address();
+  options.draft_devices = {node.address()};
   options.progress = [&sent](const std::string& what, double done) {
     if (contains(what, "sending"))
       ++sent;
@@ -263,12 +263,12 @@ TEST_CASE("a certificate that names hosts is believed for these alone") {
 
   // An engine that drafts there is as careful, and one that is refused gets no word through.
   EngineOptions options;
-  options.draft_device = wrong.address();
+  options.draft_devices = {wrong.address()};
   options.node_tls = tls;
   const auto engine = Engine::open(options);
   REQUIRE_FALSE(engine);
   CHECK(contains(engine.error().text(), "127.0.0.1 shows a certificate that is for"));
-  options.draft_device = right.address();
+  options.draft_devices = {right.address()};
   options.threads = 1;
   check_drafts(options);
 

@@ -49,7 +49,7 @@ messages::OpenStage last_layers() {
 void check_drafts(const RunningNode& node, const NodeTls& tls = {}) {
   EngineOptions options;
   options.threads = 1;
-  options.draft_device = node.address();
+  options.draft_devices = {node.address()};
   options.node_tls = tls;
   auto engine = Engine::open(options);
   while (!engine) // strangers that have just gone may have all places still
@@ -96,7 +96,7 @@ TEST_CASE("an engine that finds all places taken is told so") {
   for (int i = 0; i < limits::sessions_max; ++i)
     strangers.push_back(std::make_unique<Stranger>(node.port()));
   EngineOptions options;
-  options.draft_device = node.address();
+  options.draft_devices = {node.address()};
   const auto engine = Engine::open(options);
   REQUIRE_FALSE(engine);
   CHECK(contains(engine.error().text(), "drafts for 32 engines already"));
@@ -400,7 +400,7 @@ TEST_CASE("with certificates both ends show one, and nobody else is heard") {
   RunningNode node(certificates.arguments());
   check_drafts(node, certificates.files());
   EngineOptions options;
-  options.draft_device = node.address();
+  options.draft_devices = {node.address()};
   for (const NodeTls& tls : {NodeTls{}, others.files()}) {
     options.node_tls = tls;
     const auto engine = Engine::open(options);

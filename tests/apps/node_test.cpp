@@ -22,7 +22,7 @@ std::vector<Request> requests(int max_tokens = 48) {
 EngineOptions with_node(const RunningNode& node) {
   EngineOptions options;
   options.threads = 1;
-  options.draft_device = node.address();
+  options.draft_devices = {node.address()};
   options.faults.heartbeat = std::chrono::milliseconds(400);
   options.faults.restart_pause_max = std::chrono::milliseconds(50);
   return options;
@@ -90,7 +90,7 @@ TEST_CASE("a draft on a node: whole rows of q give the tokens of a draft that is
     Engine engine = open_engine(options);
     expected = ask(engine, request).tokens;
   }
-  options.draft_device = node.address();
+  options.draft_devices = {node.address()};
   options.draft_top_k = 0;
   Engine engine = open_engine(options);
   // A text that begins before the node is connected is decoded plainly at first, by other noise.
@@ -177,9 +177,9 @@ TEST_CASE("what a node cannot do is refused by name when the engine opens") {
   CHECK(contains(error_of([](auto& o) { o.drafters = {"suffix"}; }), "no draft model"));
   CHECK(contains(error_of([](auto& o) { o.drafters = {"self:mxfp4"}; }), "no draft model"));
   CHECK(contains(error_of([](auto& o) { o.virtual_time = true; }), "not virtual"));
-  CHECK(contains(error_of([](auto& o) { o.draft_device += "/cuda:7"; }),
+  CHECK(contains(error_of([](auto& o) { o.draft_devices.front() += "/cuda:7"; }),
                  "no device cuda:7: give one that it has: cpu"));
-  CHECK(contains(error_of([](auto& o) { o.draft_device = "node://127.0.0.1"; }), "HOST:PORT"));
+  CHECK(contains(error_of([](auto& o) { o.draft_devices = {"node://127.0.0.1"}; }), "HOST:PORT"));
   CHECK(contains(error_of([](auto& o) { o.node_tls.key = "key.pem"; }), "all three"));
   const ModelCopy other("draft");
   other.set_config("rope_theta", "12345.0");

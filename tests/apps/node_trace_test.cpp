@@ -101,7 +101,7 @@ TEST_CASE("a trace has all machines on one clock, and says how far theirs are") 
     CAPTURE(ahead.count());
     const auto there = open_node(ahead);
     EngineOptions options;
-    options.draft_device = "node://127.0.0.1:" + std::to_string(there->port());
+    options.draft_devices = {"node://127.0.0.1:" + std::to_string(there->port())};
     const json::value trace = trace_of(options, true);
     const auto [pid, most] = check_machine(trace, ahead);
     const auto events = events_of(trace);

@@ -63,7 +63,7 @@ EngineOptions options() {
   options.target = ScriptedPair{.context = 4096}.target();
   options.drafters = {ScriptedPair{.context = 4096}.draft()};
   options.devices = {"sim:1ms"}; // what is endless goes on for seconds
-  options.draft_device = "sim:100us";
+  options.draft_devices = {"sim:100us"};
   options.kv_memory_bytes = std::size_t(16) << 20;
   options.max_num_seqs = 2;
   options.max_waiting = 1;

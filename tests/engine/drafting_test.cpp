@@ -64,7 +64,8 @@ void foretell(DraftTask& task, const std::vector<TokenId>& expected) {
 
 TEST_CASE("a draft that reads a long prompt later than the target catches up and helps") {
   EngineOptions options = simulated({.acceptance = 1, .context = 2048, .draft_context = 2048});
-  options.draft_device = "sim:100us+0.2ms/row"; // 256 rows take 51 ms, the target's prefill 60 ms
+  options.draft_devices = {
+      "sim:100us+0.2ms/row"}; // 256 rows take 51 ms, the target's prefill 60 ms
   options.window = 4;
   for (const SpeculationMode mode : {SpeculationMode::sync, SpeculationMode::overlap}) {
     CAPTURE(std::string(to_string(mode)));
@@ -80,7 +81,7 @@ TEST_CASE("a draft that reads a long prompt later than the target catches up and
 TEST_CASE("the longest window has the time it takes") {
   EngineOptions options = simulated({.acceptance = 1});
   options.speculation = SpeculationMode::sync;
-  options.draft_device = "sim:5ms"; // a window takes 160 ms
+  options.draft_devices = {"sim:5ms"}; // a window takes 160 ms
   options.window = 32;
   Engine engine = open_engine(options);
   const Answer answer = ask(engine, request_of(4, 165));
@@ -305,7 +306,7 @@ TEST_CASE("a drafter that proposes less than it was asked for is not taken for l
     });
     options.speculation = mode;
     options.window = 4;
-    options.draft_device = "sim:15ms";
+    options.draft_devices = {"sim:15ms"};
     Engine engine = open_engine(options);
     const Answer answer = ask(engine, request);
     CHECK(answer.tokens == expected);
@@ -317,7 +318,7 @@ TEST_CASE("a drafter that is slow is waited for until it counts as dead, and the
   for (const SpeculationMode mode : {SpeculationMode::sync, SpeculationMode::overlap}) {
     CAPTURE(std::string(to_string(mode)));
     EngineOptions options = with_drafter(repeat_history);
-    options.draft_device = "sim:30s";
+    options.draft_devices = {"sim:30s"};
     options.speculation = mode;
     const Request request = request_of(40, 200);
     Engine engine = open_engine(options);
@@ -337,7 +338,7 @@ TEST_CASE("look-ups speed up what repeats itself, and change nothing") {
         EngineOptions options = simulated();
         options.drafters = {kind};
         options.target = "scripted:vocabulary=4,memory=2,seed=4,context=256,peaked=1";
-        options.draft_device.clear();
+        options.draft_devices.clear();
         options.speculation = mode;
         Request request;
         request.prompt_tokens = {1, 2, 0};
@@ -363,7 +364,7 @@ TEST_CASE(
       CAPTURE(std::string(device));
       EngineOptions options = simulated({.context = 4096});
       options.devices = {device};
-      options.draft_device.clear();
+      options.draft_devices.clear();
       Request request = request_of(40, 2000); // words at random: short matches that say little
       request.sampling.temperature = 1;
       request.sampling.seed = 11;

@@ -103,7 +103,7 @@ TEST_CASE("simulated: a draft slower than the target changes no token") {
   const std::array slow{"sim:30ms", "sim:1ms+3ms/row", "sim:100us"};
   for (const char* draft : slow) {
     EngineOptions options = simulated();
-    options.draft_device = draft;
+    options.draft_devices = {draft};
     const auto expected = plainly(options, mixed_requests());
     for (const SpeculationMode mode : speculating) {
       CAPTURE(draft);
@@ -151,7 +151,7 @@ TEST_CASE("a run whose windows were cut since the draft was late does not say th
   for (const bool repeats : {true, false}) {
     CAPTURE(repeats);
     EngineOptions options = simulated();
-    options.draft_device = repeats ? "sim:1ms" : "sim:20s";
+    options.draft_devices = {repeats ? "sim:1ms" : "sim:20s"};
     options.speculation = SpeculationMode::sync;
     options.window = 4;
     Engine engine = open_engine(options);

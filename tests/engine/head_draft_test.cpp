@@ -53,7 +53,7 @@ struct HeadCase {
   EngineOptions simulated() const {
     EngineOptions o = options;
     o.devices = {"sim:10ms+0.1ms/row"};
-    o.draft_device = "sim:1ms+0.1ms/row";
+    o.draft_devices = {"sim:1ms+0.1ms/row"};
     o.virtual_time = true;
     o.kv_memory_bytes = std::size_t(48) << 20;
     return o;
@@ -104,7 +104,7 @@ TEST_CASE("a head on the target changes no token, whatever the mode and the devi
       CHECK(answers_of(options, of.requests) == expected);
     }
     EngineOptions options = of.options;
-    options.draft_device = "cpu:0";
+    options.draft_devices = {"cpu:0"};
     options.weights = WeightFormat::mxfp8;
     CHECK(answers_of(options, of.requests) == plain_answers_of(options, of.requests));
     options = of.simulated(); // whose figures no other work on this machine changes

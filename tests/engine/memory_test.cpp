@@ -166,7 +166,7 @@ TEST_CASE("of so many requests of full length as there is room for none is preem
       CAPTURE(seed);
       EngineOptions options = with_room_for_three(mode);
       if (seed % 2 == 1) // whose lane is slow to let go of forks
-        options.draft_device = "sim:30ms";
+        options.draft_devices = {"sim:30ms"};
       EngineWorld world(options, seed);
       const int room = world.parts().target.full_length;
       REQUIRE(room == 3);

@@ -21,7 +21,7 @@ EngineOptions mixed(const std::string& model = "demo") {
 EngineOptions simulated_mixed(const std::string& model = "demo") {
   EngineOptions options = mixed(model);
   options.devices = {"sim:10ms+0.1ms/row"};
-  options.draft_device = "sim:1ms+0.1ms/row";
+  options.draft_devices = {"sim:1ms+0.1ms/row"};
   options.virtual_time = true;
   options.kv_memory_bytes = std::size_t(48) << 20;
   return options;

@@ -114,6 +114,17 @@ TEST_CASE("a draft with another tokenizer makes a pair, and says what both have"
         CHECK((answer.tokens[i] < 94 || answer.tokens[i] > 96)); // the merges are the target's own
 }
 
+TEST_CASE("a draft with another tokenizer may have several devices") {
+  const TinyModel target("Qwen 3", {}, tokenizer_json(0, {"ab", "cd", "ef"}));
+  const TinyModel draft("Llama 2, TinyLlama", {}, tokenizer_json(7, {"bc", "de"}));
+  for (const int shards : {1, 2}) {
+    EngineOptions options = options_of(target, draft);
+    options.draft_devices = {"cpu:0", "cpu:1"};
+    options.draft_tensor_parallel_size = shards;
+    check_same(options, 24);
+  }
+}
+
 TEST_CASE("a draft with another tokenizer reads a long prompt as any does") {
   const TinyModel target("Qwen 3", {}, tokenizer_json(0, {"ab"}));
   const TinyModel draft("Llama 2, TinyLlama", {}, tokenizer_json(3));

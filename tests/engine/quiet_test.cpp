@@ -65,7 +65,7 @@ TEST_CASE("a draft that is nearly always wrong is left alone") {
   const auto seconds = [](SpeculationMode mode) {
     EngineOptions options = simulated({.acceptance = 0.05, .context = 4096});
     options.speculation = mode;
-    options.draft_device = "sim:4ms";
+    options.draft_devices = {"sim:4ms"};
     options.kv_memory_bytes = 0;
     Engine engine = open_engine(options);
     Request request = request_of(10, 2000);

@@ -22,7 +22,7 @@ EngineOptions self_drafting(const std::string& format) {
 EngineOptions simulated_self(const std::string& format) {
   EngineOptions options = self_drafting(format);
   options.devices = {"sim:10ms+0.1ms/row"};
-  options.draft_device = "sim:3ms+0.1ms/row";
+  options.draft_devices = {"sim:3ms+0.1ms/row"};
   options.virtual_time = true;
   options.kv_memory_bytes = std::size_t(16) << 20;
   return options;
@@ -76,7 +76,7 @@ TEST_CASE("a draft of the target itself may have a device of its own") {
   for (const char* device : {"cpu:0", "sim:1us"}) {
     CAPTURE(std::string(device));
     EngineOptions options = self_drafting("mxfp6");
-    options.draft_device = device;
+    options.draft_devices = {device};
     options.speculation = SpeculationMode::sync;
     CHECK(answers_of(options, both_requests()) == expected);
     CHECK(open_engine(options).draft_model()->device == device);

@@ -13,20 +13,10 @@ namespace {
 
 constexpr std::array modes{SpeculationMode::off, SpeculationMode::sync, SpeculationMode::overlap};
 
-/// Half of them greedy, half `coupled`.
-std::vector<Request> requests() {
-  std::vector<Request> all;
-  for (const char* prompt : {"def", "import os\nimport sys\n\ndef main():\n", "class A:\n"}) {
-    all.push_back(repeatable(prompt, 24));
-    all.push_back(repeatable(prompt, 24, 5 + all.size()));
-  }
-  return all;
-}
-
 std::vector<std::vector<TokenId>> answers(const EngineOptions& options) {
   Engine engine = open_engine(options);
   std::vector<std::vector<TokenId>> all;
-  for (const Answer& answer : ask_all(engine, requests()))
+  for (const Answer& answer : ask_all(engine, code_requests()))
     all.push_back(answer.tokens);
   return all;
 }
@@ -43,7 +33,7 @@ EngineOptions in_shards(SpeculationMode mode = SpeculationMode::off) {
 EngineOptions simulated_demo(int stages, int shards, SpeculationMode mode = SpeculationMode::off) {
   EngineOptions options;
   options.devices.assign(std::size_t(stages * shards), "sim:1ms");
-  options.draft_device = "sim:100us";
+  options.draft_devices = {"sim:100us"};
   options.tensor_parallel_size = shards;
   options.speculation = mode;
   options.virtual_time = true;
@@ -89,7 +79,7 @@ TEST_CASE("the demo pair's greedy tokens over two shards are those of one device
 TEST_CASE("a target in shards that dies goes on from committed tokens") {
   const EngineOptions options = simulated_demo(1, 2, SpeculationMode::overlap);
   const auto expected = answers(options);
-  const auto all = requests();
+  const auto all = code_requests();
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
     CAPTURE(seed);
     EngineWorld world(options, seed);

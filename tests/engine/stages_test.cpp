@@ -212,7 +212,7 @@ TEST_CASE("windows of one sequence are in flight in several stages") {
   const auto tokens_a_second = [&](int stages, SpeculationMode mode, int window) {
     EngineOptions options = simulated({.acceptance = 0.8, .context = 1024, .draft_context = 1024});
     options.devices.assign(std::size_t(stages), fmt::format("sim:{}us", 10'000 / stages));
-    options.draft_device = "sim:1ms";
+    options.draft_devices = {"sim:1ms"};
     options.speculation = mode;
     options.window = window;
     options.lookahead = Lookahead::chain;

@@ -313,7 +313,7 @@ Engine stuck_engine(const std::shared_ptr<StuckDrafter>& drafter) {
   EngineOptions options = simulated();
   options.virtual_time = false;
   options.devices = {"cpu"};
-  options.draft_device = "cpu";
+  options.draft_devices = {"cpu"};
   options.threads = 1;
   options.custom_drafter = drafter;
   options.speculation = SpeculationMode::overlap;

@@ -43,7 +43,7 @@ Measured measure(const Cell& cell, SpeculationMode mode, std::optional<int> wind
   options.target = "scripted:vocabulary=4,memory=0,seed=1,context=1000000";
   options.drafters = {fmt::format("{},acceptance={}", options.target, cell.a)};
   options.devices = {fmt::format("sim:{}ms", target_ms)};
-  options.draft_device = fmt::format("sim:{:.6f}ms", target_ms * cell.c);
+  options.draft_devices = {fmt::format("sim:{:.6f}ms", target_ms * cell.c)};
   options.lookahead = Lookahead::chain;
   options.speculation = mode;
   options.window = window;

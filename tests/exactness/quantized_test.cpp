@@ -30,7 +30,7 @@ EngineOptions pair_of(std::optional<WeightFormat> target, std::optional<WeightFo
   options.draft_weights = draft;
   options.drafters = {std::move(drafting)};
   options.devices = {"sim:10ms+1ms/row"};
-  options.draft_device = "sim:2ms+0.2ms/row";
+  options.draft_devices = {"sim:2ms+0.2ms/row"};
   options.virtual_time = true;
   options.kv_memory_bytes = std::size_t(64) << 20;
   return options;

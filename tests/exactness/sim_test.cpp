@@ -39,7 +39,7 @@ Measured measure(SpeculationMode mode, int window, Lookahead lookahead = Lookahe
   options.drafters = {options.target + ",acceptance=0.8"};
   options.lookahead = lookahead;
   options.devices = {"sim:14.1ms"};
-  options.draft_device = "sim:1.8ms";
+  options.draft_devices = {"sim:1.8ms"};
   options.speculation = mode;
   options.window = window;
   options.max_num_seqs = 1;

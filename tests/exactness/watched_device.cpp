@@ -223,10 +223,11 @@ public:
     return std::make_unique<WatchedLane>(watch_, std::move(role));
   }
   Result<std::shared_ptr<gpu::Device>>
-  make_group(std::span<const std::shared_ptr<gpu::Device>> shards) const override {
+  make_group(std::span<const std::shared_ptr<gpu::Device>> shards,
+             gpu::GroupWork work) const override {
     Watch watch = watch_;
     watch.shards = int(shards.size());
-    return gpu::make_group(shards, [watch](const gpu::DeviceGroup&, const std::string& role) {
+    return gpu::make_group(shards, work, [watch](const gpu::DeviceGroup&, const std::string& role) {
       return Result<std::unique_ptr<gpu::Lane>>(std::make_unique<WatchedLane>(watch, role));
     });
   }

@@ -142,10 +142,10 @@ void step(const char* what, EngineOptions options, std::size_t requests) {
 void steps() {
   EngineOptions options = live_options();
   options.devices = {"cpu"};
-  options.draft_device = "cpu";
+  options.draft_devices = {"cpu"};
   step("demo pair, each on all cores", options, 16);
   options.devices = {"cpu:0"};
-  options.draft_device = "cpu:1";
+  options.draft_devices = {"cpu:1"};
   step("demo pair, a core for each", options, 16);
   const TemporaryFolder folder;
   const auto made = models::resolve_model_path(options.target, "target").and_then([&](auto demo) {
@@ -156,7 +156,7 @@ void steps() {
   options.target = folder.path();
   options.threads = 0;
   options.devices = {"cpu"};
-  options.draft_device = "cpu";
+  options.draft_devices = {"cpu"};
   step("a target of 350m, each on all cores", options, 4);
 }
 

@@ -68,6 +68,30 @@ TEST_CASE("a stage of several takes its part of a profile's time, whatever the w
   CHECK(!sim::parse_profile("14ms/x"));
 }
 
+TEST_CASE(
+    "a pass over a group crosses to each further device, whether they work at once or in turn") {
+  CHECK(sim::parse_profile("14.1ms+0.2ms/row/2+30us/hop")->hop == 30us);
+  CHECK(sim::parse_profile("chinchilla-4b/16+30us/hop")->latency({Work::Kind::draft, 1, 1, 0}) ==
+        112500ns);
+  for (const char* wrong : {"14ms+/hop", "14ms+30/hop", "+30us/hop", "14ms+30us/hop/2x"})
+    CHECK(!sim::parse_profile(wrong));
+  const auto time_of = [](GroupWork work, Work::Kind kind) {
+    Fixture f;
+    std::vector<std::shared_ptr<Device>> devices;
+    for (const char* name : {"sim:4ms", "sim:2ms+300us/hop", "sim:3ms+20us/hop"})
+      devices.push_back(open_device(name, {1, f.time, nullptr}).value());
+    const auto lane =
+        devices.front()->make_group(devices, work).value()->open_lane("draft").value();
+    const auto step = step_of({kind, 1, 1, 0});
+    CHECK(lane->submit(step));
+    f.time->run();
+    return f.now();
+  };
+  CHECK(time_of(GroupWork::together, Work::Kind::draft) == 4320us);
+  CHECK(time_of(GroupWork::in_turn, Work::Kind::draft) == 9320us);
+  CHECK(time_of(GroupWork::in_turn, Work::Kind::verify) == 0us);
+}
+
 TEST_CASE("pairs of models that were published with their sources are known by name") {
   for (const sim::KnownProfile& known : sim::known_profiles()) {
     CAPTURE(known.name);

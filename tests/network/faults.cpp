@@ -106,7 +106,7 @@ public:
     if (options_.stage)
       options.devices = {"cpu:0", node};
     else
-      options.draft_device = node;
+      options.draft_devices = {node};
     if (!options_.tls.empty())
       options.node_tls = {options_.tls + "/certificate.pem", options_.tls + "/key.pem",
                           options_.tls + "/authority.pem"};

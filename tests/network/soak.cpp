@@ -57,7 +57,7 @@ EngineOptions options_for(int port) {
   options.window = 3;
   options.speculation = port > 0 ? SpeculationMode::overlap : SpeculationMode::off;
   if (port > 0)
-    options.draft_device = "node://127.0.0.1:" + std::to_string(port);
+    options.draft_devices = {"node://127.0.0.1:" + std::to_string(port)};
   return options;
 }
 

@@ -35,7 +35,7 @@ std::unique_ptr<nodes::Node> open_node() {
 EngineOptions with(const LyingNode& node) {
   EngineOptions options;
   options.threads = 1;
-  options.draft_device = "node://127.0.0.1:" + std::to_string(node.port());
+  options.draft_devices = {"node://127.0.0.1:" + std::to_string(node.port())};
   options.faults.restart_pause_max = 20ms;
   options.faults.restarts_forgotten = 1ms;
   options.faults.stall_patience = 2s;

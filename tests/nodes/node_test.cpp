@@ -27,7 +27,7 @@ std::unique_ptr<nodes::Node> open_node(std::uint16_t port = 0) {
 EngineOptions with_node(const nodes::Node& node) {
   EngineOptions options;
   options.threads = 1;
-  options.draft_device = "node://127.0.0.1:" + std::to_string(node.port());
+  options.draft_devices = {"node://127.0.0.1:" + std::to_string(node.port())};
   options.faults.restart_pause_max = std::chrono::milliseconds(50);
   return options;
 }
@@ -75,7 +75,7 @@ TEST_CASE("a node in this process: its forks come true, and it goes on from them
       return false;
     });
     EngineOptions options = with_node(*node);
-    options.draft_device = "node://127.0.0.1:" + std::to_string(between.port());
+    options.draft_devices = {"node://127.0.0.1:" + std::to_string(between.port())};
     options.speculation = SpeculationMode::overlap;
     options.lookahead = Lookahead::fork;
     options.window = 3;

@@ -41,7 +41,7 @@ inline EngineOptions simulated(const ScriptedPair& pair = {}) {
   options.target = pair.target();
   options.drafters = {pair.draft()};
   options.devices = {"sim:10ms+0.1ms/row"};
-  options.draft_device = "sim:1ms+0.01ms/row";
+  options.draft_devices = {"sim:1ms+0.01ms/row"};
   options.virtual_time = true;
   options.kv_memory_bytes = std::size_t(1) << 20;
   return options;

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace paceline::testing {
 
@@ -49,6 +50,16 @@ inline Request repeatable(std::string prompt, int max_tokens,
     request.sampling.seed = seed;
   }
   return request;
+}
+
+/// Returns requests for code, half of them greedy, half `coupled`.
+inline std::vector<Request> code_requests() {
+  std::vector<Request> all;
+  for (const char* prompt : {"def", "import os\nimport sys\n\ndef main():\n", "class A:\n"}) {
+    all.push_back(repeatable(prompt, 24));
+    all.push_back(repeatable(prompt, 24, 5 + all.size()));
+  }
+  return all;
 }
 
 } // namespace paceline::testing

@@ -117,7 +117,7 @@ Result<Solo> open_solo(const ModelInfo& info, const std::string& role, const Eng
   const auto self = self_format(info, role);
   if (!self)
     return tl::unexpected(self.error());
-  const int threads = role == "target" || (*self && o.draft_device.empty()) ? o.threads : 0;
+  const int threads = role == "target" || (*self && o.draft_devices.empty()) ? o.threads : 0;
   models::LoadOptions how = models::load_formats(o, role);
   if (*self)
     how.blocks = gpu::Quantization{**self, o.weight_scales};

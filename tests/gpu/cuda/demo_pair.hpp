@@ -16,7 +16,8 @@ namespace paceline::testing {
 inline EngineOptions on(const std::string& device, const std::string& draft_device = {}) {
   EngineOptions options;
   options.devices = {device};
-  options.draft_device = draft_device;
+  if (!draft_device.empty())
+    options.draft_devices = {draft_device};
   options.threads = 1;
   options.max_model_len = 128;
   options.max_num_seqs = 2;

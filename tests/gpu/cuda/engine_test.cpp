@@ -161,7 +161,7 @@ TEST_CASE("a caller's drafter works on the host beside a target on a GPU") {
   Request sampled = requests()[1];
   sampled.verify = VerifyRule::rejection; // Its rows are written by the host.
   CHECK(ask(engine, sampled).tokens.size() == expected[1].size());
-  options.draft_device = "cuda:0";
+  options.draft_devices = {"cuda:0"};
   const auto refused = Engine::open(options);
   REQUIRE(!refused);
   CHECK(refused.error().message.find("cuda:0") != std::string::npos);

@@ -130,6 +130,29 @@ TEST_CASE("over shards on GPUs the same tokens come in every mode") {
   CHECK(accepted > 0);
 }
 
+TEST_CASE("a draft over two GPUs, in stages or in shards, changes no token of its target") {
+  const ShardedMachine machine(3);
+  const auto expected = plain(small_on("cuda:0"));
+  for (const int shards : {1, 2}) {
+    CAPTURE(shards);
+    EngineOptions options = small_on("cuda:0");
+    options.draft_devices = {"cuda:1", "cuda:2"};
+    options.draft_tensor_parallel_size = shards;
+    options.speculation = SpeculationMode::overlap;
+    options.window = 3;
+    Engine engine = open_engine(options);
+    CHECK(engine.draft_model()->device == (shards == 1 ? "cuda:1+cuda:2" : "cuda:1|cuda:2"));
+    const auto answers = ask_all(engine, requests());
+    CHECK(whole_tokens_of(answers) == expected);
+    // `rejection` reads, on the target's GPU, the rows that the last one of the draft's has left.
+    Request sampled = requests()[1];
+    sampled.verify = VerifyRule::rejection;
+    CHECK(whole_tokens_of({ask(engine, sampled)})[0].size() == expected[1].size());
+    CHECK(engine.metrics().accepted > 0);
+    CHECK(engine.metrics().restarts == 0);
+  }
+}
+
 TEST_CASE("when a GPU of a target in shards is lost requests end with a clear error") {
   for (const bool nccl : {false, true}) {
     CAPTURE(nccl);
