@@ -1,4 +1,4 @@
-// Bounds of the terminal's commands.
+// Bounds of `paceline pull`, a client of a hub.
 #pragma once
 
 #include <chrono>
@@ -8,8 +8,6 @@
 namespace paceline::apps::limits {
 
 using namespace std::chrono_literals;
-
-// These are bounds of `pull`, a client of a hub.
 
 /// A page of the list of a model's files is no longer, and there are no more of them.
 inline constexpr std::size_t hub_list_bytes = std::size_t(16) << 20;
@@ -22,9 +20,9 @@ inline constexpr long hub_redirects_max = 10;
 /// or that try has failed.
 inline constexpr std::chrono::seconds hub_connect_time = 30s;
 inline constexpr std::chrono::seconds hub_silence_time = 60s;
-/// A request that brought nothing is made so many times. The pause before the second is the first
-/// of these, and doubles with each unless the hub says how long; a hub that asks for more than the
-/// second is not waited for.
+/// A request that brought nothing is made so many times, each behind a pause, which begins with the
+/// first length and doubles, unless the hub says how long. A hub that asks for more than the second
+/// length is not waited for.
 inline constexpr int hub_tries = 6;
 inline constexpr std::chrono::seconds hub_pause = 1s;
 inline constexpr std::chrono::seconds hub_pause_max = 300s;
