@@ -47,8 +47,11 @@ std::string advice(const std::string& name, const models::ModelConfig& config) {
 
 Result<int> report(const pull::Fetched& fetched) {
   const std::string name = fetched.name.text();
+  const auto here = pull::find_pulled(name);
+  if (!here)
+    return tl::unexpected(here.error());
   std::string text = fmt::format("{} is here{}: {}\n", name, fetched.was_here ? " already" : "",
-                                 human_bytes(pull::bytes_of(fetched.name)));
+                                 human_bytes(here->bytes));
   const auto config = models::open_checkpoint(name, "target").and_then([](const auto& source) {
     return source->config();
   });

@@ -12,9 +12,12 @@ bool says(const Reply& reply, const char* code) {
 }
 
 Error unreachable(const HubAccess& access, const Reply& reply) {
-  return {ErrorCode::unavailable,
-          fmt::format("cannot fetch from {} ({})", access.endpoint, reply.problem),
-          "check the network and HF_ENDPOINT; the same command goes on with what has arrived"};
+  return {
+      ErrorCode::unavailable,
+      fmt::format("cannot fetch from {} ({})", access.endpoint, reply.problem),
+      reply.ending == Reply::Ending::untrusted
+          ? "install ca-certificates, or name a file of authorities with SSL_CERT_FILE"
+          : "check the network and HF_ENDPOINT; the same command goes on with what has arrived"};
 }
 
 /// 401 and 403: for the hub, a model that is not there and one that is private are the same.

@@ -121,10 +121,6 @@ std::vector<ShelfModel> shelf_models() {
   return all;
 }
 
-std::uint64_t bytes_of(const models::ModelName& name) {
-  return bytes_at(place_of(models::own_models().value_or(fs::path()), name));
-}
-
 Result<ShelfModel> find_pulled(const std::string& given) {
   const auto name = models::parse_model_name(given);
   if (!name)

@@ -28,9 +28,6 @@ struct ShelfModel {
 /// Lists the models of all stores, and behind them what is unfinished.
 std::vector<ShelfModel> shelf_models();
 
-/// Returns the bytes of a pulled model; 0: it is not here.
-std::uint64_t bytes_of(const models::ModelName& name);
-
 /// Finds a pulled model, or an unfinished one, by its name, whose variant may be left out where
 /// there is only one. Errors: there is none (it may be another program's), or there are several.
 Result<ShelfModel> find_pulled(const std::string& name);

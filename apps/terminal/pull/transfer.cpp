@@ -42,6 +42,8 @@ Reply::Ending ending_of(CURLcode code) {
   case CURLE_RECV_ERROR:
   case CURLE_HTTP2:
   case CURLE_HTTP2_STREAM: return Reply::Ending::cut;
+  case CURLE_PEER_FAILED_VERIFICATION:
+  case CURLE_SSL_CACERT_BADFILE: return Reply::Ending::untrusted;
   default: return Reply::Ending::impossible;
   }
 }

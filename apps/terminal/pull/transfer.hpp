@@ -33,6 +33,7 @@ struct Reply {
     cut,       ///< The connection failed; another try may do better.
     stopped,   ///< The caller asked to stop.
     refused,   ///< By the receiver, whose error is `error`.
+    untrusted, ///< The server's certificate is not signed by an authority that is known here.
     impossible ///< No other try would do better.
   };
   Ending ending = Ending::impossible;
