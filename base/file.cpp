@@ -70,7 +70,7 @@ int replace(const fs::path& place, const std::function<void(std::FILE*)>& write)
 }
 
 /// Returns 0, or the errno of what failed; EEXIST if something is at `to`.
-int move_to_new(const fs::path& from, const fs::path& to) {
+int rename_to_new(const fs::path& from, const fs::path& to) {
   if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0)
     return 0;
   if (errno != EINVAL && errno != ENOSYS)
@@ -122,11 +122,15 @@ Result<void> write_folder(const std::string& path,
     return cannot_write(path, folder.failed());
   if (auto written = write(folder.path().string()); !written)
     return written;
-  const int failed = move_to_new(folder.path(), place);
+  return move_to_new(folder.path().string(), place.string());
+}
+
+Result<void> move_to_new(const std::string& from, const std::string& to) {
+  const int failed = rename_to_new(from, to);
   if (failed == EEXIST)
-    return is_there(path);
+    return is_there(to);
   if (failed != 0)
-    return cannot_write(path, failed);
+    return cannot_write(to, failed);
   return {};
 }
 

@@ -23,6 +23,10 @@ Result<void> write_file(const std::string& path, const std::function<void(std::F
 Result<void> write_folder(const std::string& path,
                           const std::function<Result<void>(const std::string& folder)>& write);
 
+/// Gives a file or a folder a new name within one file system, at once. Errors: `invalid_argument`
+/// if something is at `to`; `unavailable`, with the system's message.
+Result<void> move_to_new(const std::string& from, const std::string& to);
+
 /// Returns whether `write_file` could now write there.
 bool can_write_file(const std::string& path);
 

@@ -106,7 +106,7 @@ execute_process(COMMAND gzip -9nf "${PROJECT_BINARY_DIR}/debian/changelog" COMMA
 install(FILES cmake/debian/copyright "${PROJECT_BINARY_DIR}/debian/changelog.gz"
   DESTINATION "${documents}")
 # What programs that include the headers need besides: tl::expected, and Boost for paceline/asio.hpp
-# and paceline/client.hpp.
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libexpected-dev")
+# and paceline/client.hpp. `paceline pull` trusts who certificates say.
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libexpected-dev, ca-certificates")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libboost1.81-dev")
 include(CPack)

@@ -47,7 +47,7 @@ void add_draft_option(CLI::App& app, EngineOptions& engine) {
   app.add_option_function<std::vector<std::string>>(
          "-d,--draft-model",
          [&engine](const std::vector<std::string>& given) { set_drafts(engine, given); },
-         "What drafts: a model (a .gguf file, a folder or a hub id), self:FORMAT (the target "
+         "What drafts: a model (a .gguf file, a folder or a name), self:FORMAT (the target "
          "itself, quantized to "
          "mxfp4, mxfp6 ...), mtp (the block that the target's checkpoint brings for it), "
          "eagle3:DIR (an EAGLE-3 head on it), suffix or ngram (looked up in the text), none, or "
@@ -202,9 +202,8 @@ void add_device_options(CLI::App& app, EngineOptions& engine) {
 
 void add_model_options(CLI::App& app, EngineOptions& engine) {
   app.option_defaults()->group(models_group);
-  app.add_option(
-         "-m,--model", engine.target,
-         "Target model: a .gguf file, a folder, a hub id in the local Hugging Face cache, or demo")
+  app.add_option("-m,--model", engine.target,
+                 "Target model: a .gguf file, a folder, a name that paceline list shows, or demo")
       ->capture_default_str()
       ->type_name("MODEL");
   app.add_option("--chat-template", engine.chat_template,

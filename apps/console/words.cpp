@@ -1,14 +1,18 @@
 #include "apps/console/words.hpp"
 
 #include "gpu/mx.hpp"
-#include "models/checkpoint/paths.hpp"
+#include "models/checkpoint/stores.hpp"
 #include "paceline/weight_format.hpp"
+
+#include <algorithm>
 
 namespace paceline::apps {
 
 std::vector<std::string> model_words() {
-  std::vector<std::string> words = models::cached_checkpoints();
-  words.insert(words.begin(), {"demo", "scripted"});
+  std::vector<std::string> words{"demo", "scripted"};
+  for (const models::StoredModel& model : models::stored_models())
+    if (const std::string name = model.name.text(); std::ranges::count(words, name) == 0)
+      words.push_back(name);
   return words;
 }
 

@@ -6,8 +6,8 @@
 
 namespace paceline::apps {
 
-/// Returns the names that a model may have besides folders: demo, scripted, and the models in the
-/// local Hugging Face cache.
+/// Returns the names that a model may have besides folders: demo, scripted, and the models that lie
+/// here under names.
 std::vector<std::string> model_words();
 /// Returns the names that a draft may have: those, look-ups, none, and the target itself in each
 /// format.

@@ -109,13 +109,12 @@ Command add_node(CLI::App& program) {
       ->type_name("DEVICE");
   app->add_option(
          "-m,--model", options->node.models,
-         "Drafts: folders, hub ids in the local Hugging Face cache, or demo; each is loaded "
-         "on each device")
+         "Drafts: folders, names that paceline list shows, or demo; each is loaded on each device")
       ->capture_default_str()
       ->type_name("MODEL");
   app->add_option("--target", options->node.targets,
                   "Targets, of which engines may have layers here (their --device node://...): "
-                  "folders, hub ids or demo; layers are loaded when an engine asks for them")
+                  "folders, names or demo; layers are loaded when an engine asks for them")
       ->capture_default_str()
       ->type_name("MODEL");
   app->add_option("--kv-memory", options->node.kv_memory_bytes,

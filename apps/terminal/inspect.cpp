@@ -120,7 +120,7 @@ Command add_inspect(CLI::App& program) {
   auto* app = program.add_subcommand("inspect", "Show what a checkpoint or this machine holds");
   auto options = std::make_shared<Options>();
   app->add_option("model,-m,--model", options->model,
-                  "A .gguf file, a folder, a hub id in the local Hugging Face cache, or demo")
+                  "A .gguf file, a folder, a name that paceline list shows, or demo")
       ->capture_default_str()
       ->type_name("MODEL");
   app->add_option(

@@ -96,7 +96,7 @@ Command add_quantize(CLI::App& program) {
   auto* app = program.add_subcommand("quantize", "Write a model whose weights take fewer bits");
   auto options = std::make_shared<Options>();
   app->add_option("-m,--model", options->model,
-                  "A folder, a hub id in the local Hugging Face cache, or demo")
+                  "A folder, a name that paceline list shows, or demo")
       ->capture_default_str()
       ->type_name("MODEL");
   app->add_option("-o,--output", options->folder, "The folder to write; nothing may be there")

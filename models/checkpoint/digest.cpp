@@ -12,8 +12,9 @@ struct Digest::State {
   std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context{EVP_MD_CTX_new(), EVP_MD_CTX_free};
 };
 
-Digest::Digest() : state_(std::make_unique<State>()) {
-  EVP_DigestInit_ex(state_->context.get(), EVP_sha256(), nullptr);
+Digest::Digest(Algorithm algorithm) : state_(std::make_unique<State>()) {
+  EVP_DigestInit_ex(state_->context.get(), algorithm == Algorithm::sha1 ? EVP_sha1() : EVP_sha256(),
+                    nullptr);
 }
 Digest::Digest(Digest&&) noexcept = default;
 Digest& Digest::operator=(Digest&&) noexcept = default;
@@ -24,9 +25,10 @@ void Digest::add(std::string_view bytes) {
 }
 
 std::string Digest::hex() {
-  std::array<unsigned char, 32> bytes{};
-  EVP_DigestFinal_ex(state_->context.get(), bytes.data(), nullptr);
-  return fmt::format("{:02x}", fmt::join(bytes, ""));
+  std::array<unsigned char, EVP_MAX_MD_SIZE> bytes{};
+  unsigned int size = 0;
+  EVP_DigestFinal_ex(state_->context.get(), bytes.data(), &size);
+  return fmt::format("{:02x}", fmt::join(bytes.begin(), bytes.begin() + size, ""));
 }
 
 bool Digest::is_hex(std::string_view text) {

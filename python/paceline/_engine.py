@@ -99,7 +99,7 @@ def _conversation(messages: Sequence[Message]) -> list[tuple[str, str, list[tupl
 class Engine:
     """A target and its draft, ready to answer requests from any thread.
 
-    model: a folder, a .gguf file, or a name in the local Hugging Face cache; "demo" is built in.
+    model: a folder, a .gguf file, or a name that `paceline list` shows; "demo" is built in.
     draft: what drafts for it: a model, "suffix", "ngram", "self:mxfp4", "eagle3:DIR", several of
     them, a Drafter, or None. All other keywords are those of EngineOptions
     (include/paceline/engine.hpp); times are seconds.

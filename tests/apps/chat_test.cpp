@@ -158,7 +158,8 @@ TEST_CASE("other chats' commands are known, and /set names a setting") {
   for (const char* line : {"/exit", "/bye", "/quit"})
     CHECK(command(line).kind == Kind::quit);
   CHECK(command("/clear").kind == Kind::reset);
-  CHECK(command("/retry").kind == Kind::retry);
+  for (const char* line : {"/retry", "/regenerate"})
+    CHECK(command(line).kind == Kind::retry);
   for (const char* given : {"temperature 0.5", "parameter temperature 0.5", "temp 0.5"}) {
     const auto set = named_setting(given);
     REQUIRE(set);

@@ -82,7 +82,12 @@ TEST_CASE("a chat answers a question once, or what was said last once more") {
   const auto twice = run_paceline({"chat", "-n", "4", "--temperature", "0", "-q"},
                                   "def g():\n/retry\n/set temperature 0\n/bye\nnot said\n");
   CHECK(twice.output == once.output + once.output);
-  check_complaint(run_paceline({"chat"}, "/retry\n"), 2, {"nothing has been answered"});
+  const auto edited = run_paceline({"chat", "-n", "4", "--temperature", "0", "-q"},
+                                   "class A:\n/edit def g():\n/retry\n");
+  CHECK(edited.output.ends_with(once.output + once.output));
+  for (const char* line : {"/retry\n", "/regenerate\n", "/edit x\n"})
+    check_complaint(run_paceline({"chat"}, line), 2, {"nothing has been answered"});
+  check_complaint(run_paceline({"chat"}, "/edit\n"), 2, {"/edit TEXT"});
   CHECK(run_paceline({"chat", "-m", "demo", "def g():", "-n", "4", "--temperature", "0", "-q"})
             .output == once.output);
   check_complaint(run_paceline({"chat", "demo", "x", "-m", "demo"}), 2, {"--model"});
@@ -181,7 +186,8 @@ TEST_CASE("the names that completions ask for are those of this machine") {
   std::filesystem::create_directories(cache.path() + "/models--org--not-whole");
   std::ofstream(hub + "/refs/main") << "abc";
   const auto names =
-      run_process(paceline_command({"completion", "models"}), "", {"HF_HUB_CACHE=" + cache.path()});
+      run_process(paceline_command({"completion", "models"}), "",
+                  {"HF_HUB_CACHE=" + cache.path(), "HOME=" + cache.path(), "PACELINE_MODELS="});
   CHECK(names.output == "demo\nscripted\norg/a-model--b\n");
   const auto devices = run_paceline({"completion", "devices"});
   CHECK(devices.output.starts_with("cpu\n"));

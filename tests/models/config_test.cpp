@@ -2,6 +2,7 @@
 #include "models/checkpoint/tensor_files.hpp"
 #include "models/sources.hpp"
 #include "tests/models/reference_checkpoint.hpp"
+#include "tests/support/environment.hpp"
 
 #include <boost/json.hpp>
 #include <cmath>
@@ -17,6 +18,7 @@ using namespace paceline;
 using namespace paceline::models;
 namespace json = boost::json;
 namespace fs = std::filesystem;
+using testing::Environment;
 
 namespace {
 
@@ -38,26 +40,6 @@ Result<GenerationDefaults> defaults_of(const std::string& text) {
   folder.write("generation_config.json", text);
   return FolderSource(folder.path()).generation_defaults();
 }
-
-/// An environment variable, as it was again at the end of the scope.
-class Environment {
-public:
-  Environment(const char* name, const std::string& value) : name_(name) {
-    if (const char* old = std::getenv(name))
-      old_ = old;
-    ::setenv(name, value.c_str(), 1);
-  }
-  ~Environment() {
-    if (old_)
-      ::setenv(name_, old_->c_str(), 1);
-    else
-      ::unsetenv(name_);
-  }
-
-private:
-  const char* name_;
-  std::optional<std::string> old_;
-};
 
 } // namespace
 
@@ -413,10 +395,11 @@ TEST_CASE("a model that is not there is an error that says how to get it") {
     CHECK(refused.error().message.find(name) != std::string::npos);
     return refused.error().hint;
   };
-  for (const char* id : {"org/name", "org/half", "org/astray"})
-    CHECK(hint(id) == std::string("download it: hf download ") + id);
-  for (const char* path : {"nowhere", "/no/where", "./no", "a/b/c", "../x", "org/..", "a b/c", ""})
-    CHECK(hint(path).find("download") == std::string::npos);
+  for (const char* id : {"org/name", "org/half", "org/astray", "org/name:Q4_K_M"})
+    CHECK(hint(id) == std::string("fetch it: paceline pull ") + id);
+  for (const char* path : {"nowhere", "/no/where", "./no", "a/b/c", "../x", "org/..", "a b/c", "",
+                           "org/name:", "org/name:a/b", "hf:"})
+    CHECK(hint(path).find("pull") == std::string::npos);
   CHECK(hint(cache.path() + "/file.bin").find("folder") != std::string::npos);
 }
 

@@ -41,7 +41,8 @@ Result<bool> ChatSession::take(const ChatCommand& command) {
   switch (command.kind) {
   case Kind::say: return say(command.argument).map([] { return true; });
   case Kind::help: note(chat_help(screen_size().columns)); break;
-  case Kind::retry: return retry().map([] { return true; });
+  case Kind::retry: return answer_again({}).map([] { return true; });
+  case Kind::edit: return answer_again(command.argument).map([] { return true; });
   case Kind::set: return set_by_name(command.argument).map([] { return true; });
   case Kind::reset:
     conversation_.turns.clear();
@@ -162,14 +163,15 @@ Result<void> ChatSession::say(const std::string& text) {
   return {};
 }
 
-/// Answers the last message again. The old answer stays if there is no other.
-Result<void> ChatSession::retry() {
+/// Answers the last message again, or this text in its place. Both stay if there is no other
+/// answer.
+Result<void> ChatSession::answer_again(const std::optional<std::string>& text) {
   const std::vector<ChatMessage> before = conversation_.turns;
   if (before.size() < 2 || before.back().role != "assistant" || before.end()[-2].role != "user")
     return fail(ErrorCode::invalid_argument, "nothing has been answered yet",
                 "say something first");
   conversation_.turns.resize(before.size() - 2);
-  auto said = say(before.end()[-2].content);
+  auto said = say(text.value_or(before.end()[-2].content));
   if (conversation_.turns.size() < before.size())
     conversation_.turns = before;
   return said;

@@ -70,7 +70,7 @@ private:
   Result<void> show_or_change_models(const std::string& names);
   Result<void> set(const ChatCommand& setting);
   Result<void> set_by_name(const std::string& given);
-  Result<void> retry();
+  Result<void> answer_again(const std::optional<std::string>& text);
   Result<void> save_to(const std::string& name);
   Result<void> load_from(const std::string& name);
   void set_system(const std::string& text);

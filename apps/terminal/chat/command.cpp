@@ -18,6 +18,8 @@ constexpr ChatCommandName commands[] = {
     {Kind::reset, "/reset", "", "Forget the conversation; what the system says stays"},
     {Kind::reset, "/clear", "", "The same"},
     {Kind::retry, "/retry", "", "Answer what was said last once more"},
+    {Kind::retry, "/regenerate", "", "The same"},
+    {Kind::edit, "/edit", "TEXT", "Say this in place of what was said last"},
     {Kind::system, "/system", "[TEXT|none]", "What the system says first; alone: show it"},
     {Kind::model, "/model", "[DIR [DRAFT]]", "Show the models, or change to others"},
     {Kind::speculation, "/speculation", "[off|sync|overlap|auto]",

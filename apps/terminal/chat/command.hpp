@@ -15,6 +15,7 @@ struct ChatCommand {
     help,
     reset,
     retry,
+    edit,
     system,
     model,
     speculation,
