@@ -341,7 +341,7 @@ void take_tools(Fields& fields, Asked& asked) {
   asked.tools = read_tools(fields, shape);
   if (asked.tools.callable() && !fields.error())
     asked.chat.variables.emplace_back("tools",
-                                      json::serialize(nested_tools(*fields.find("tools"), shape)));
+                                      json::serialize(nested_tools(*fields.find("tools"))));
 }
 
 void read_chat(Fields& fields, Asked& asked, const json::object& body) {

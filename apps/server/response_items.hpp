@@ -1,7 +1,7 @@
 // A response's answer taken apart: output items, as OpenAI's /v1/responses has them.
 #pragma once
 
-#include "apps/server/answer_reader.hpp"
+#include "apps/console/chat/answer_reader.hpp"
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>

@@ -341,7 +341,7 @@ TEST_CASE("what a response cannot have is refused by name, before anything runs"
 TEST_CASE("an answer's items come in its own order, and the last one tells that it was cut short") {
   const auto items = [](const char* said, bool complete) {
     serve::ResponseItems answer(
-        serve::AnswerReader({.tools = text::tool_format("hermes"),
+        apps::AnswerReader({.tools = text::tool_format("hermes"),
                              .functions = {{.name = "f", .parameters = "{}"}},
                              .reasoning = text::reasoning_format("think")},
                             "seed", false),

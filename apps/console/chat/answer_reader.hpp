@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace paceline::apps::serve {
+namespace paceline::apps {
 
 /// Reads one choice's text, behind what the prompt has of it, and names its calls.
 class AnswerReader {
@@ -39,4 +39,4 @@ private:
   bool callable_;
 };
 
-} // namespace paceline::apps::serve
+} // namespace paceline::apps

@@ -1,10 +1,10 @@
-#include "apps/server/answer_reader.hpp"
+#include "apps/console/chat/answer_reader.hpp"
 
 #include <fmt/format.h>
 #include <functional>
 #include <utility>
 
-namespace paceline::apps::serve {
+namespace paceline::apps {
 
 AnswerReader::AnswerReader(text::AnswerParser::Options how, std::string seed, bool short_ids)
     : parser_(how), seed_(std::move(seed)), short_ids_(short_ids), callable_(how.tools != nullptr) {
@@ -40,4 +40,4 @@ std::string AnswerReader::call_id(std::size_t index) const {
   return id;
 }
 
-} // namespace paceline::apps::serve
+} // namespace paceline::apps
