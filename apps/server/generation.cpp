@@ -216,6 +216,7 @@ std::optional<ApiError> Generation::submit(std::vector<EncodedPrompt> prompts) {
     Request request = asked_.request;
     if ((choice.chat || choice.items) && replica_.chat_style().needs_special())
       request.skip_special_tokens = false;
+    choice.has_special = !request.skip_special_tokens;
     request.deadline = admission_.time_left();
     request.prompt_tokens = prompt.tokens;
     // A salt narrows the scopes that its requests draw on, of drafts too.

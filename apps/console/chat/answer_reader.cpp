@@ -1,5 +1,6 @@
 #include "apps/console/chat/answer_reader.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <functional>
 #include <utility>
@@ -12,6 +13,7 @@ AnswerReader::AnswerReader(text::AnswerParser::Options how, std::string seed, bo
 
 void AnswerReader::begin(std::string_view opening) {
   begun_ = parser_.feed(opening);
+  opening_bytes_ = opening.size();
 }
 
 std::vector<text::AnswerPiece> AnswerReader::behind_opening(std::vector<text::AnswerPiece> pieces) {
@@ -27,6 +29,12 @@ std::vector<text::AnswerPiece> AnswerReader::read(std::string_view text) {
 
 std::vector<text::AnswerPiece> AnswerReader::finish() {
   return behind_opening(parser_.finish());
+}
+
+text::TextSpan AnswerReader::content() const {
+  const auto place = [&](std::size_t at) { return at - std::min(at, opening_bytes_); };
+  const text::TextSpan span = parser_.content();
+  return {place(span.from), place(span.to)};
 }
 
 std::string AnswerReader::call_id(std::size_t index) const {

@@ -23,6 +23,8 @@ public:
   std::vector<text::AnswerPiece> read(std::string_view text);
   /// Ends the text.
   std::vector<text::AnswerPiece> finish();
+  /// Returns where the content stands that came last; places count from the prompt's end.
+  text::TextSpan content() const;
 
   /// Whether calls may come.
   bool callable() const { return callable_; }
@@ -33,6 +35,7 @@ private:
   std::vector<text::AnswerPiece> behind_opening(std::vector<text::AnswerPiece> pieces);
 
   text::AnswerParser parser_;
+  std::size_t opening_bytes_ = 0;
   std::vector<text::AnswerPiece> begun_; ///< Pieces of the opening, which come with the first part.
   std::string seed_;
   bool short_ids_;
