@@ -17,7 +17,7 @@ namespace {
 constexpr const char* calling =
     "{{ tools | tojson if tools }}{% for m in messages %}{{ m.role }}:{{ m.content }}"
     "{% for c in m.tool_calls %}{{ c.function | tojson }}{% endfor %};{% endfor %}"
-    "{% if messages[-1].role == 'tool' %}{{ '\\ndone' * 9 }}\n{% else %}"
+    "{% if messages[-1].role == 'tool' or not tools %}{{ '\\ndone' * 9 }}\n{% else %}"
     "{{ '\\n<|tool_call|>[{\"name\": \"rest\", \"arguments\": {}}]' * 9 }}\n{% endif %}";
 constexpr const char* silent = "{% for m in messages %}{{ m.content }}{% endfor %}";
 constexpr const char* functions = R"([{"name": "rest", "description": "Rests."}])";
