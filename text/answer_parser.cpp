@@ -27,6 +27,8 @@ public:
     return run();
   }
 
+  TextSpan told() const { return out_.told(); }
+
 private:
   std::vector<AnswerPiece> run() {
     in_.run(turn_);
@@ -97,7 +99,7 @@ Reading<bool> AnswerParser::State::reasoning() {
     in_.skip();
     begun = begun || !is_blank(*c);
     if (begun)
-      out_.text(Kind::reasoning, *c, true);
+      out_.text(Kind::reasoning, *c, in_.at() - 1, true);
   }
   out_.finish(Kind::reasoning);
   co_return false;
@@ -115,7 +117,7 @@ Reading<bool> AnswerParser::State::content() {
     if (called)
       continue;
     in_.skip();
-    out_.text(AnswerPiece::Kind::content, *c, calls_.has_value());
+    out_.text(AnswerPiece::Kind::content, *c, in_.at() - 1, calls_.has_value());
   }
   out_.finish(AnswerPiece::Kind::content);
   co_return true;
@@ -190,7 +192,7 @@ Reading<bool> AnswerParser::State::message(AnswerPiece::Kind kind) {
     }
     in_.release();
     in_.skip();
-    out_.text(kind, *c, true);
+    out_.text(kind, *c, in_.at() - 1, true);
   }
   out_.finish(kind);
   co_return false;
@@ -242,6 +244,10 @@ AnswerParser::~AnswerParser() = default;
 
 std::vector<AnswerPiece> AnswerParser::feed(std::string_view text) {
   return state_->feed(text);
+}
+
+TextSpan AnswerParser::content() const {
+  return state_->told();
 }
 
 std::vector<AnswerPiece> AnswerParser::finish() {

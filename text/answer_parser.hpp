@@ -32,6 +32,8 @@ public:
   std::vector<AnswerPiece> feed(std::string_view text);
   /// Ends the text. A call that has begun ends, too.
   std::vector<AnswerPiece> finish();
+  /// Returns where in the text the content stands that the last of these calls returned.
+  TextSpan content() const;
 
 private:
   class State;

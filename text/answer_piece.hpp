@@ -1,6 +1,7 @@
 // The parts that an answer is taken apart into.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,12 @@ struct AnswerPiece {
   Kind kind = Kind::content;
   std::string text{};
   bool operator==(const AnswerPiece&) const = default;
+};
+
+/// A part of a text, by the places of its bytes; empty: there is none.
+struct TextSpan {
+  std::size_t from = 0;
+  std::size_t to = 0; ///< Behind its last byte.
 };
 
 /// Appends a piece to others. Neighbours of the same kind become one, unless each is a call.

@@ -3,6 +3,7 @@
 #include "actors/engine_fields.hpp"
 #include "actors/limits.hpp"
 #include "actors/option_check.hpp"
+#include "apps/console/chat/chat_style.hpp"
 #include "apps/console/validators.hpp"
 #include "gpu/mx.hpp"
 #include "models/limits.hpp"
@@ -11,6 +12,8 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -75,6 +78,16 @@ void add_window_options(CLI::App& app, EngineOptions& engine) {
   add_choice(app, "--lookahead", engine.lookahead, choices_of<Lookahead>(),
              "What overlap drafts past a window that is being verified");
   add_number(app, engine, actors::engine_number("fork_rows"));
+}
+
+/// Adds an option whose value is the name of a format, or "none".
+template <class Format>
+void add_parser_option(CLI::App& app, const std::string& name, std::optional<std::string>& parser,
+                       std::span<const Format> formats, const std::string& what) {
+  Choices<std::optional<std::string>> choices{{"none", "none"}};
+  for (const Format& format : formats)
+    choices.emplace_back(format.name, std::string(format.name));
+  add_choice(app, name, parser, choices, what);
 }
 
 /// Checks that there is a draft if speculation was asked for.
@@ -163,6 +176,14 @@ CLI::Option* add_weight_formats(CLI::App& app, const std::string& flag,
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("FORMAT,...");
+}
+
+void add_parser_options(CLI::App& app, ParserNames& parsers) {
+  add_parser_option(app, "--tool-call-parser", parsers.tools, text::tool_formats(),
+                    "How the model writes calls of functions; default: as its chat template says");
+  add_parser_option(
+      app, "--reasoning-parser", parsers.reasoning, text::reasoning_formats(),
+      "Marks around its reasoning; none: it is content; default: as its template says");
 }
 
 void add_weight_scales(CLI::App& app, ScaleChoice& scales) {

@@ -14,6 +14,8 @@
 
 namespace paceline::apps {
 
+struct ParserNames;
+
 /// Adds -m, --device, --reserve-device, -t, --dtype, --weights, --head-weights, --weight-scales, -c
 /// and --kv-memory.
 void add_model_options(CLI::App& app, EngineOptions& engine);
@@ -32,6 +34,8 @@ void add_distribution_options(CLI::App& app, Request& request);
 void add_sampling_options(CLI::App& app, Request& request);
 /// Adds [PROMPT], -p and -f. name: what the text is called.
 void add_prompt_options(CLI::App& app, PromptSource& prompt, const std::string& name);
+/// Adds --tool-call-parser and --reasoning-parser.
+void add_parser_options(CLI::App& app, ParserNames& parsers);
 void add_trace_option(CLI::App& app, EngineOptions& engine);
 CLI::Option* add_json_option(CLI::App& app, bool& json);
 

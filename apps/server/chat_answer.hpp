@@ -1,7 +1,7 @@
 // A chat's answer taken apart: content, reasoning and calls, as OpenAI's messages have them.
 #pragma once
 
-#include "apps/server/answer_reader.hpp"
+#include "apps/console/chat/answer_reader.hpp"
 
 #include <boost/json/object.hpp>
 #include <string_view>

@@ -1,5 +1,6 @@
 // POST /v1/completions, /v1/chat/completions and /v1/responses: from a body to answers, whole or in
 // parts.
+#include "apps/console/chat/answer_plan.hpp"
 #include "apps/console/json_text.hpp"
 #include "apps/server/answers.hpp"
 #include "apps/server/bodies.hpp"
@@ -7,7 +8,6 @@
 #include "apps/server/progress.hpp"
 #include "apps/server/prompts.hpp"
 #include "apps/server/reply_kinds.hpp"
-#include "apps/server/tool_calling.hpp"
 #include "sampling/choice_seed.hpp"
 
 #include <algorithm>
@@ -138,16 +138,12 @@ std::optional<ApiError> Generation::keep_out_bad_words() {
 /// that must come may become the prompt's end.
 std::optional<ApiError> Generation::plan_answer(EncodedPrompt& prompt) {
   const ChatStyle& style = replica_.chat_style();
-  plan_ = plan_of(style, asked_, prompt.opens_reasoning);
-  auto form = constraints::form_of(plan_);
-  if (!form && plan_.calls == constraints::AnswerPlan::Calls::allowed) {
-    constraints::loosen(plan_.functions, true);
-    form = constraints::form_of(plan_);
-  }
+  plan_ = plan_of(style, asked_.tools, asked_.request, prompt.opens_reasoning);
+  opening_ = forced_opening(style, asked_.tools, asked_.request);
+  auto form = held_form(plan_);
   if (!form)
     return no_form(form.error());
   asked_.request.constraint = std::move(*form);
-  opening_ = forced_opening(style, asked_);
   const auto tokens = replica_.engine().tokenize(opening_, false, true);
   prompt.tokens.insert(prompt.tokens.end(), tokens.begin(), tokens.end());
   return std::nullopt;
@@ -166,9 +162,10 @@ asio::awaitable<std::optional<ApiError>> Generation::check_form() {
   if (!form)
     co_return std::nullopt;
   auto fits = co_await service_.check_form(replica_.engine(), *form);
-  if (!fits && plan_.calls == constraints::AnswerPlan::Calls::allowed) {
-    constraints::loosen(plan_.functions, true);
-    form = constraints::form_of(plan_).value(); // no longer than the one before
+  if (fits)
+    co_return std::nullopt;
+  if (auto looser = looser_form(plan_)) {
+    form = std::move(looser);
     fits = co_await service_.check_form(replica_.engine(), *form);
   }
   if (fits)
@@ -194,12 +191,12 @@ bool Generation::hold(const std::vector<EncodedPrompt>& prompts) {
 
 /// Finds what takes a conversation's answer apart. A chat's that is content only needs nothing.
 void Generation::take_apart(Choice& choice) const {
-  const bool parts = has_parts(replica_.chat_style(), asked_);
+  const bool parts = has_parts(replica_.chat_style(), asked_.tools);
   if (asked_.api == Api::completions || (asked_.api == Api::chat && !parts))
     return;
   const HttpRequest& request = exchange_.request();
   auto reader =
-      answer_reader(replica_.chat_style(), asked_, plan_, opening_,
+      answer_reader(replica_.chat_style(), asked_.tools, plan_, opening_,
                     fmt::format("{} {} {}", request.id, request.arrived.time_since_epoch().count(),
                                 choice.index));
   if (asked_.api == Api::chat)
@@ -219,6 +216,7 @@ std::optional<ApiError> Generation::submit(std::vector<EncodedPrompt> prompts) {
     Request request = asked_.request;
     if ((choice.chat || choice.items) && replica_.chat_style().needs_special())
       request.skip_special_tokens = false;
+    choice.has_special = !request.skip_special_tokens;
     request.deadline = admission_.time_left();
     request.prompt_tokens = prompt.tokens;
     // A salt narrows the scopes that its requests draw on, of drafts too.

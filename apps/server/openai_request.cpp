@@ -341,7 +341,7 @@ void take_tools(Fields& fields, Asked& asked) {
   asked.tools = read_tools(fields, shape);
   if (asked.tools.callable() && !fields.error())
     asked.chat.variables.emplace_back("tools",
-                                      json::serialize(nested_tools(*fields.find("tools"), shape)));
+                                      json::serialize(nested_tools(*fields.find("tools"))));
 }
 
 void read_chat(Fields& fields, Asked& asked, const json::object& body) {
@@ -373,6 +373,7 @@ json::object echo_of(const Fields& fields) {
                       {"text", {{"format", {{"type", "text"}}}}},
                       {"tool_choice", "auto"},
                       {"tools", json::array()},
+                      {"top_logprobs", 0},
                       {"top_p", nullptr},
                       {"truncation", "disabled"},
                       {"user", nullptr}};
@@ -380,6 +381,16 @@ json::object echo_of(const Fields& fields) {
     if (const auto* given = fields.find(name))
       value = *given;
   return echoed;
+}
+
+/// Reads whether the answer's text has log-probabilities.
+void read_scores(Fields& fields, Request& request) {
+  const auto* include = fields.find("include");
+  if (const auto* list = include ? include->if_array() : nullptr)
+    request.logprobs = std::ranges::find(*list, json::value(included_logprobs)) != list->end();
+  take(request.top_logprobs, read_number(fields, "top_logprobs", "top_logprobs"));
+  if (request.top_logprobs > 0 && !request.logprobs)
+    fields.wrong("top_logprobs", fmt::format("left out unless include has {}", included_logprobs));
 }
 
 void read_response(Fields& fields, Asked& asked, const json::object& body) {
@@ -391,6 +402,7 @@ void read_response(Fields& fields, Asked& asked, const json::object& body) {
       asked.chat.variables.emplace_back("reasoning_effort", json::serialize(json::string(*effort)));
     fields.wrong(inner.error());
   }
+  read_scores(fields, asked.request);
   asked.echoed = echo_of(fields);
   asked.echoed_bytes = json::serialize(asked.echoed).size();
 }

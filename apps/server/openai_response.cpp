@@ -2,11 +2,12 @@
 
 #include "apps/console/json_text.hpp"
 #include "apps/console/output.hpp"
+#include "apps/server/token_scores.hpp"
+#include "paceline/names.hpp"
 
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/parse.hpp>
-#include <span>
 
 namespace paceline::apps::serve {
 namespace json = boost::json;
@@ -38,11 +39,6 @@ json::object vllm_metrics(const SpeculationStats& stats) {
             {"num_accepted_draft_tokens", stats.accepted},
             {"num_draft_tokens", stats.drafted},
             {"num_spec_tokens", stats.window}}}};
-}
-
-std::span<const std::pair<TokenId, float>>
-likeliest(const std::vector<std::pair<TokenId, float>>& top, int most) {
-  return std::span(top).first(std::min(top.size(), std::size_t(most)));
 }
 
 /// Appends the values of the tokens that follow to lists that have one value for each token.
@@ -267,25 +263,10 @@ std::string CompletionReply::part_of(std::string_view rest, TokenId id) const {
   return engine_->token_bytes(id);
 }
 
-json::object CompletionReply::chat_token(TokenId id, float logprob) const {
-  json::value bytes; // Null if the token has no bytes.
-  for (const char c : engine_->token_bytes(id, false))
-    (bytes.is_null() ? bytes.emplace_array() : bytes.get_array())
-        .emplace_back(int(static_cast<unsigned char>(c)));
-  return {{"token", engine_->token_name(id)},
-          {"logprob", double(logprob)},
-          {"bytes", std::move(bytes)}};
-}
-
 json::object CompletionReply::chat_logprobs(const std::vector<TokenLogprob>& tokens) const {
   json::array content;
-  for (const TokenLogprob& token : tokens) {
-    json::object one = chat_token(token.token, token.logprob);
-    auto& top = one["top_logprobs"].emplace_array();
-    for (const auto& [id, logprob] : likeliest(token.top, top_logprobs_))
-      top.push_back(chat_token(id, logprob));
-    content.push_back(std::move(one));
-  }
+  for (const TokenLogprob& token : tokens)
+    content.push_back(token_score(*engine_, token, top_logprobs_));
   return {{"content", std::move(content)}, {"refusal", nullptr}};
 }
 

@@ -38,7 +38,6 @@ private:
   boost::json::array prompt_scores(const PromptLogprobs& prompt) const;
   boost::json::object completion_logprobs(const std::vector<TokenLogprob>& tokens,
                                           const std::vector<std::size_t>& places) const;
-  boost::json::object chat_token(TokenId id, float logprob) const;
   std::string part_of(std::string_view text, TokenId id) const;
 
   const Engine* engine_;

@@ -1,6 +1,7 @@
 #include "apps/server/prompts.hpp"
 
-#include "apps/server/tool_calling.hpp"
+#include "apps/console/chat/answer_plan.hpp"
+#include "apps/server/tool_refusals.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -49,26 +50,6 @@ asio::awaitable<bool> is_longer(Service& service, const Engine& engine, const st
       co_return true;
   }
   co_return false;
-}
-
-/// Whether a message has both a text and calls.
-bool says_and_calls(const ChatMessage& message) {
-  return !message.content.empty() && std::ranges::any_of(message.fields, [](const auto& field) {
-    return field.first == "tool_calls";
-  });
-}
-
-/// Gives what a model thought the name that its template asks for: clients send back what servers
-/// write, and gpt-oss's template calls it `thinking`. Beside a text and calls that template takes
-/// none.
-void name_reasoning(const std::string& chat_template, std::vector<ChatMessage>& messages) {
-  if (chat_template.find("message.thinking") == std::string::npos ||
-      chat_template.find("reasoning_content") != std::string::npos)
-    return;
-  for (ChatMessage& message : messages)
-    for (auto& [name, value] : message.fields)
-      if (name == "reasoning_content" && !says_and_calls(message))
-        name = "thinking";
 }
 
 /// Checks and cuts a prompt whose ids are known. text: what they were made of; none: it was given
@@ -155,8 +136,7 @@ asio::awaitable<ApiResult<EncodedPrompt>> encode_chat(Service& service, const Re
   std::vector<ChatMessage> messages;
   Result<std::string> text;
   co_await service.aside(asked.bytes(), [&] {
-    messages = with_arguments(style.arguments, asked.messages);
-    name_reasoning(engine.chat_template(), messages);
+    messages = as_template_wants(style, asked.messages);
     text = engine.render_chat(messages, how);
   });
   if (!text)

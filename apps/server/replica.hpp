@@ -1,7 +1,7 @@
 // One engine that serves a model, and what requests need to know of it.
 #pragma once
 
-#include "apps/server/chat_style.hpp"
+#include "apps/console/chat/chat_style.hpp"
 #include "apps/server/metrics.hpp"
 #include "paceline/engine.hpp"
 

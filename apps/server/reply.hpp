@@ -34,6 +34,7 @@ struct Choice {
   std::string tail;                   ///< Text that its end appends.
   TextPlaces places;                  ///< Places of the tokens whose logprobs come next.
   bool begun = false;                 ///< Whether a part of it went out.
+  bool has_special = false;           ///< Whether its text has special tokens.
   std::optional<ChatAnswer> chat;     ///< A chat's text, if it may have more than content.
   std::optional<ResponseItems> items; ///< A response's text.
 };

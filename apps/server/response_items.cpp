@@ -24,6 +24,19 @@ Names names_of(Kind kind) {
   }
 }
 
+/// Returns scores as events have them: without bytes.
+json::array in_events(const json::array& scores) {
+  json::array all;
+  for (const json::value& score : scores) {
+    json::object one = score.as_object();
+    one.erase("bytes");
+    for (json::value& other : one.at("top_logprobs").as_array())
+      other.as_object().erase("bytes");
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
 } // namespace
 
 /// Returns the part of an item that has its text; calls have none.
@@ -33,7 +46,7 @@ json::object ResponseItems::content() const {
   return {{"type", "output_text"},
           {"text", text_},
           {"annotations", json::array()},
-          {"logprobs", json::array()}};
+          {"logprobs", scores_}};
 }
 
 json::object ResponseItems::item(const char* status) const {
@@ -59,8 +72,6 @@ json::object ResponseItems::event(std::string_view type) const {
   json::object event{{"type", type}, {"item_id", item_id_}, {"output_index", output_.size()}};
   if (kind_ != Kind::call)
     event["content_index"] = 0;
-  if (type.starts_with("response.output_text"))
-    event["logprobs"] = json::array();
   return event;
 }
 
@@ -70,6 +81,7 @@ void ResponseItems::open(Kind kind, std::string_view name, Events& events) {
   item_id_ = fmt::format("{}_{}_{}", names_of(kind).id, id_, output_.size());
   name_ = name;
   text_.clear();
+  scores_.clear();
   calls_ += kind == Kind::call;
   events.push_back({{"type", "response.output_item.added"},
                     {"output_index", output_.size()},
@@ -87,6 +99,8 @@ void ResponseItems::close(const char* status, Events& events) {
   const Names names = names_of(kind_);
   json::object done = event(std::string(names.event) + ".done");
   done[names.text] = text_;
+  if (kind_ == Kind::content)
+    done["logprobs"] = in_events(scores_);
   if (kind_ == Kind::call)
     done["name"] = name_;
   events.push_back(std::move(done));
@@ -102,7 +116,8 @@ void ResponseItems::close(const char* status, Events& events) {
   output_.push_back(std::move(whole));
 }
 
-void ResponseItems::take(const text::AnswerPiece& piece, Events& events) {
+void ResponseItems::take(const ScoredReader::Piece& scored, Events& events) {
+  const text::AnswerPiece& piece = scored.piece;
   if (piece.kind == Kind::call || piece.kind == Kind::call_end) {
     close("completed", events);
     if (piece.kind == Kind::call)
@@ -119,23 +134,27 @@ void ResponseItems::take(const text::AnswerPiece& piece, Events& events) {
     reasoning_ += piece.text;
   json::object more = event(std::string(names_of(kind_).event) + ".delta");
   more["delta"] = piece.text;
+  if (kind_ == Kind::content) {
+    more["logprobs"] = in_events(scored.scores);
+    scores_.insert(scores_.end(), scored.scores.begin(), scored.scores.end());
+  }
   events.push_back(std::move(more));
 }
 
 ResponseItems::Events ResponseItems::read(std::string_view text) {
   Events events;
-  for (const text::AnswerPiece& piece : reader_.read(text))
+  for (const ScoredReader::Piece& piece : reader_.read(text))
     take(piece, events);
   return events;
 }
 
 ResponseItems::Events ResponseItems::finish(bool complete) {
   Events events;
-  std::vector<text::AnswerPiece> pieces = reader_.finish();
+  std::vector<ScoredReader::Piece> pieces = reader_.finish();
   // The end of the text ends a call that is under way; whether that is whole, only `complete` says.
-  if (!pieces.empty() && pieces.back().kind == Kind::call_end)
+  if (!pieces.empty() && pieces.back().piece.kind == Kind::call_end)
     pieces.pop_back();
-  for (const text::AnswerPiece& piece : pieces)
+  for (const ScoredReader::Piece& piece : pieces)
     take(piece, events);
   if (!opened_ && output_.empty()) // Clients look for an answer.
     open(Kind::content, "", events);

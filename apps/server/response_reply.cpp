@@ -2,6 +2,8 @@
 
 #include "apps/console/json_text.hpp"
 #include "apps/console/output.hpp"
+#include "apps/server/token_scores.hpp"
+#include "paceline/names.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -22,7 +24,8 @@ const char* code_of(const ApiError& error) {
 } // namespace
 
 ResponseReply::ResponseReply(const Engine& engine, const Asked& asked, ReplyHead head)
-    : engine_(&engine), echoed_(asked.echoed), head_(std::move(head)) {}
+    : engine_(&engine), logprobs_(asked.request.logprobs), sources_(asked.sources),
+      top_logprobs_(asked.top_logprobs), echoed_(asked.echoed), head_(std::move(head)) {}
 
 json::object ResponseReply::object(const char* status, const json::array& output) const {
   json::object response{{"id", head_.id},
@@ -65,8 +68,21 @@ json::object ResponseReply::ended(const std::vector<Choice>& choices) const {
   return response;
 }
 
+/// Gives the choice's text the log-probabilities of the tokens that come next, if they are wanted.
+void ResponseReply::score(Choice& choice, const std::vector<TokenLogprob>& tokens,
+                          const std::vector<TokenSource>& sources) const {
+  for (std::size_t i = 0; logprobs_ && i < tokens.size(); ++i) {
+    json::object score = token_score(*engine_, tokens[i], top_logprobs_);
+    if (sources_ && i < sources.size())
+      score["source"] = name_of(sources[i]);
+    const auto bytes = engine_->token_bytes(tokens[i].token, !choice.has_special);
+    choice.items->token(bytes.size(), std::move(score));
+  }
+}
+
 json::object ResponseReply::whole(std::vector<Choice>& choices) {
   Choice& choice = choices.front();
+  score(choice, choice.answer.logprobs, {});
   choice.items->read(choice.answer.text + choice.tail);
   choice.items->finish(is_complete(choice));
   return ended(choices);
@@ -101,6 +117,7 @@ std::string ResponseReply::opening(Choice& choice) {
 
 std::string ResponseReply::part(Choice& choice, const Delta& delta) {
   std::string all = opening(choice);
+  score(choice, delta.logprobs, delta.sources);
   return all + events(choice.items->read(delta.text));
 }
 

@@ -20,12 +20,17 @@ private:
   boost::json::object object(const char* status, const boost::json::array& output) const;
   boost::json::object ended(const std::vector<Choice>& choices) const;
   boost::json::object usage(const std::vector<Choice>& choices) const;
+  void score(Choice& choice, const std::vector<TokenLogprob>& tokens,
+             const std::vector<TokenSource>& sources) const;
   std::string event(boost::json::object event);
   std::string events(ResponseItems::Events events);
   std::string lifecycle(const char* type, boost::json::object response);
   std::string opening(Choice& choice);
 
   const Engine* engine_;
+  bool logprobs_;
+  bool sources_; ///< Whether they say who wrote each token.
+  int top_logprobs_;
   boost::json::object echoed_;
   ReplyHead head_;
   int sequence_ = 0; ///< Number of the next event.

@@ -13,7 +13,6 @@
 #include "apps/server/serve_placement.hpp"
 #include "apps/server/server.hpp"
 #include "apps/server/settings.hpp"
-#include "text/tool_format.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
@@ -22,7 +21,6 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <memory>
-#include <span>
 #include <sys/resource.h>
 #include <thread>
 #include <unistd.h>
@@ -320,16 +318,6 @@ Result<int> run(Options options, Interrupt& interrupt) {
   return life.run(interrupt);
 }
 
-/// Adds an option whose value is the name of a format, or "none".
-template <class Format>
-void add_parser_option(CLI::App& app, const std::string& name, std::optional<std::string>& parser,
-                       std::span<const Format> formats, const std::string& what) {
-  Choices<std::optional<std::string>> choices{{"none", "none"}};
-  for (const Format& format : formats)
-    choices.emplace_back(format.name, std::string(format.name));
-  add_choice(app, name, parser, choices, what);
-}
-
 void add_address_options(CLI::App& app, Settings& settings) {
   app.option_defaults()->group("Service");
   app.add_option("--host", settings.host, "Address to listen on; 0.0.0.0: all of this machine's")
@@ -347,11 +335,7 @@ void add_address_options(CLI::App& app, Settings& settings) {
                  "What clients call the model; may be given several times; default: --model's name")
       ->allow_extra_args(false)
       ->type_name("NAME");
-  add_parser_option(app, "--tool-call-parser", settings.fleet.parsers.tools, text::tool_formats(),
-                    "How the model writes calls of functions; default: as its chat template says");
-  add_parser_option(
-      app, "--reasoning-parser", settings.fleet.parsers.reasoning, text::reasoning_formats(),
-      "Marks around its reasoning; none: it is content; default: as its template says");
+  add_parser_options(app, settings.fleet.parsers);
   app.add_option("--allowed-origins", settings.allowed_origins,
                  "Whose web pages may ask, such as https://example.org; *: any; default: none")
       ->type_name("ORIGIN...");

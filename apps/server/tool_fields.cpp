@@ -1,79 +1,23 @@
 #include "apps/server/tool_fields.hpp"
 
-#include "apps/console/limits.hpp"
-
 #include <algorithm>
-#include <boost/json/array.hpp>
-#include <boost/json/serialize.hpp>
-#include <fmt/format.h>
+#include <boost/json/object.hpp>
+#include <string_view>
+#include <utility>
 
 namespace paceline::apps::serve {
 namespace json = boost::json;
 namespace {
 
-bool is_name(std::string_view text) {
-  const auto fits = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-' || c == '.';
-  };
-  return !text.empty() && text.size() <= limits::tool_name_bytes_max &&
-         std::ranges::all_of(text, fits);
-}
-
-/// Reads {"name", "description", "parameters", "strict"}.
-text::ToolFunction read_function(Fields& inner) {
-  text::ToolFunction function;
-  function.name = inner.text("name").value_or("");
-  if (!is_name(function.name))
-    inner.wrong("name", fmt::format("1 to {} letters, digits, '_', '-' and '.'",
-                                    limits::tool_name_bytes_max));
-  inner.text("description");
-  function.strict = inner.boolean("strict").value_or(false);
-  if (const auto* parameters = inner.nested("parameters"))
-    function.parameters = json::serialize(*parameters);
-  return function;
-}
-
-/// Reads {"type": "function"}, and the function that it has or is.
-text::ToolFunction read_tool(Fields& tool, ToolShape shape) {
-  if (tool.text("type") != "function")
-    tool.wrong("type", "\"function\"");
-  if (shape == ToolShape::flat)
-    return read_function(tool);
-  const auto* object = tool.nested("function");
-  if (!object) {
-    tool.wrong("function", "an object with a name");
-    return {};
-  }
-  Fields inner(*object, tool.path("function"));
-  auto function = read_function(inner);
-  tool.wrong(inner.error());
-  return function;
-}
-
 void read_functions(Fields& fields, Tools& tools, ToolShape shape) {
-  const auto* value = fields.find("tools");
-  if (!value)
+  const auto* list = fields.find("tools");
+  if (!list)
     return;
-  const auto* list = value->if_array();
-  if (!list || list->size() > limits::tools_max)
-    return fields.wrong("tools", fmt::format("a list of at most {} functions", limits::tools_max));
-  for (const json::value& one : *list) {
-    const std::string name = fmt::format("tools[{}]", tools.functions.size());
-    const auto* object = one.if_object();
-    if (!object)
-      return fields.wrong(invalid_value(name, name + " must be an object"));
-    Fields tool(*object, name);
-    auto function = read_tool(tool, shape);
-    for (const text::ToolFunction& other : tools.functions)
-      if (other.name == function.name)
-        tool.wrong(shape == ToolShape::flat ? "name" : "function",
-                   fmt::format("named as no other is: {} was there", other.name));
-    fields.wrong(tool.error());
-    tools.functions.push_back(std::move(function));
-  }
-  if (tools.bytes() > limits::tools_bytes_max)
-    fields.wrong("tools", fmt::format("at most {} bytes of schemas", limits::tools_bytes_max));
+  auto read = read_tool_list(*list, shape, "tools");
+  if (read)
+    tools.functions = std::move(*read);
+  else
+    fields.wrong(invalid_value(std::move(read.error().field), std::move(read.error().message)));
 }
 
 /// Leaves the function that {"type": "function", "function": {"name"}} names, or {"type", "name"}.
@@ -115,31 +59,12 @@ void read_tool_choice(Fields& fields, Tools& tools, ToolShape shape) {
 
 } // namespace
 
-std::size_t Tools::bytes() const {
-  std::size_t sum = 0;
-  for (const text::ToolFunction& function : functions)
-    sum += function.name.size() + function.parameters.size();
-  return sum;
-}
-
 Tools read_tools(Fields& fields, ToolShape shape) {
   Tools tools;
   read_functions(fields, tools, shape);
   tools.parallel = fields.boolean("parallel_tool_calls").value_or(true);
   read_tool_choice(fields, tools, shape);
   return tools;
-}
-
-json::value nested_tools(const json::value& tools, ToolShape shape) {
-  if (shape == ToolShape::nested)
-    return tools;
-  json::array all;
-  for (const json::value& tool : tools.as_array()) {
-    json::object function = tool.as_object();
-    function.erase("type");
-    all.push_back(json::object{{"type", "function"}, {"function", std::move(function)}});
-  }
-  return all;
 }
 
 } // namespace paceline::apps::serve

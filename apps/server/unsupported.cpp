@@ -28,7 +28,7 @@ bool is_default(std::string_view name, const json::value& value, const json::obj
     return is_text(value, "disabled");
   if (name == "include") // Nothing is encrypted here: reasoning can be read, and sent again.
     return value.is_array() && std::ranges::all_of(value.get_array(), [](const json::value& one) {
-             return is_text(one, "reasoning.encrypted_content");
+             return is_text(one, "reasoning.encrypted_content") || is_text(one, included_logprobs);
            });
   if (name == "n")
     return value == json::value(1);
@@ -111,8 +111,7 @@ constexpr Misplaced misplaced[] = {
     {Api::responses, "response_format", "give text.format"},
     {Api::responses, "n", "leave it out"},
     {Api::responses, "echo", "leave it out"},
-    {Api::responses, "logprobs", "leave it out, or ask /v1/chat/completions"},
-    {Api::responses, "top_logprobs", "leave it out, or ask /v1/chat/completions"},
+    {Api::responses, "logprobs", "give include, with message.output_text.logprobs"},
     {Api::responses, "prompt_logprobs", "leave it out, or ask /v1/chat/completions"},
     {Api::responses, "store", not_kept},
     {Api::responses, "previous_response_id", not_kept},

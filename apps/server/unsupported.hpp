@@ -11,6 +11,9 @@
 
 namespace paceline::apps::serve {
 
+/// What `include` of a response's request asks for log-probabilities by.
+inline constexpr const char* included_logprobs = "message.output_text.logprobs";
+
 /// Whether a value asks for nothing: null, false, 0, or something empty.
 bool asks_for_nothing(const boost::json::value& value);
 

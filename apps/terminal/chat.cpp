@@ -7,6 +7,7 @@
 #include "apps/terminal/chat/chat_session.hpp"
 #include "apps/terminal/chat/editor.hpp"
 #include "apps/terminal/chat/history.hpp"
+#include "apps/terminal/chat/typing.hpp"
 
 #include <memory>
 #include <optional>
@@ -22,58 +23,19 @@ void complain(const Error& error) {
   note(for_errors("paceline: " + with_options(error).text() + "\n"));
 }
 
-/// Puts lines together to the next command.
-class Reader {
-public:
-  explicit Reader(std::unique_ptr<LineSource> source) : source_(std::move(source)) {}
-
-  /// Returns the next command. None: the chat is over. Errors: a line that is no command.
-  Result<std::optional<ChatCommand>> next() {
-    for (;;) {
-      Typed typed = source_->next(message_.begun() ? ". " : "> ");
-      if (typed.kind == Typed::Kind::end)
-        return rest();
-      if (typed.kind == Typed::Kind::interrupted) {
-        message_.forget();
-        continue;
-      }
-      const bool first = !message_.begun();
-      auto whole = message_.feed(typed.line);
-      if (!whole)
-        continue;
-      const bool several = !first || typed.kind == Typed::Kind::pasted;
-      if (several || typed.line.empty()) // Several lines are said, whatever they begin with.
-        return ChatCommand{ChatCommand::Kind::say, *std::move(whole)};
-      return parse_chat_line(*whole).map(
-          [](ChatCommand&& command) { return std::optional(std::move(command)); });
-    }
-  }
-
-private:
-  /// Returns an unfinished message at the end of the input, so that it is not lost.
-  std::optional<ChatCommand> rest() {
-    if (!message_.begun())
-      return {};
-    return ChatCommand{ChatCommand::Kind::say, message_.take()};
-  }
-
-  std::unique_ptr<LineSource> source_;
-  MessageReader message_;
-};
-
 /// Executes one command. False: it is time to leave.
-Result<bool> take_next(ChatSession& chat, Reader& reader) {
-  return reader.next().and_then([&](const std::optional<ChatCommand>& command) {
+Result<bool> take_next(ChatSession& chat, Typing& typing) {
+  return typing.command().and_then([&](const std::optional<ChatCommand>& command) {
     return command ? chat.take(*command) : Result<bool>(false);
   });
 }
 
 /// Executes commands until the end. Errors are printed and the chat goes on; if the input is a
 /// pipe, an error ends it.
-Result<int> converse(ChatSession& chat, Reader& reader, const Stopper& stopper, Output& out,
+Result<int> converse(ChatSession& chat, Typing& typing, const Stopper& stopper, Output& out,
                      bool terminal) {
   for (bool more = true; more && out.open();) {
-    const auto taken = take_next(chat, reader);
+    const auto taken = take_next(chat, typing);
     if (!taken && !terminal)
       return tl::unexpected(taken.error());
     if (!taken)
@@ -117,19 +79,22 @@ Result<int> run(ChatOptions options, Interrupt& interrupt) {
   auto session = open_session(options.engine, SimulatedTime::real_clock);
   if (!session)
     return tl::unexpected(session.error());
-  const bool terminal = !*once && input_is_terminal() && output_is_terminal();
+  const bool typed = input_is_terminal() && output_is_terminal();
+  const bool terminal = typed && !*once;
   Output out;
   Stopper stopper(interrupt);
   const EditorOptions editor{options.no_history ? std::string() : history_file(), stopper.wake()};
   const bool quiet = options.quiet;
-  ChatSession chat(std::move(options), std::move(*session), stopper, out);
+  Typing typing(typed ? make_editor(editor) : make_plain_source());
+  ChatSession chat(std::move(options), std::move(*session), stopper, out, typing);
+  if (auto fits = chat.check(); !fits)
+    return tl::unexpected(fits.error());
   if (terminal)
     note(chat.greeting() + "\n");
   else if (!quiet && !chat.template_remark().empty())
     chat.remark(chat.template_remark());
-  Reader reader(terminal ? make_editor(editor) : make_plain_source());
   auto status = *once ? answer_once(chat, **once, stopper, out)
-                      : converse(chat, reader, stopper, out, terminal);
+                      : converse(chat, typing, stopper, out, terminal);
   if (terminal)
     note("\n");
   return status.and_then([&](int given) { return chat.close().map([given] { return given; }); });
@@ -146,6 +111,19 @@ void take_words(std::vector<std::string> words, bool model_named, ChatOptions& o
                                "names a model, and so does " + words.front() + ": name it once");
   if (!words.empty())
     options.question = std::move(words.front());
+}
+
+void add_tools_option(CLI::App& app, ChatTools& tools) {
+  const auto read = [&tools](const std::string& file) {
+    auto given = read_chat_tools(file);
+    if (!given)
+      throw CLI::ValidationError("--tools", given.error().text());
+    tools = std::move(*given);
+  };
+  app.add_option_function<std::string>("--tools", read,
+                                       "Functions that the model may call, and you answer for: "
+                                       "JSON as OpenAI's API takes them")
+      ->type_name("FILE");
 }
 
 /// Adds the words. To be added before the options that depend on the model.
@@ -166,6 +144,7 @@ constexpr const char* footer = R"(Examples:
   paceline chat demo "def fibonacci(n):"
   echo "def fibonacci(n):" | paceline chat -n 64
   cat question.txt | paceline chat --whole
+  paceline chat org/name --tools tools.json
 
 /help lists what can be typed. Through a pipe each line is a message (--whole: all of it is one),
 answers go to standard output and figures to standard error. docs/terminal.md explains the rest.)";
@@ -182,6 +161,8 @@ Command add_chat(CLI::App& program) {
   app->option_defaults()->group("Conversation");
   app->add_option("--system", options->system, "What the system says before the conversation")
       ->type_name("TEXT");
+  add_tools_option(*app, options->tools);
+  add_parser_options(*app, options->parsers);
   app->add_flag("--color", options->color,
                 "Shade accepted draft tokens, the target's own, and lookahead that came true");
   app->add_flag("-q,--quiet", options->quiet, "No figures");

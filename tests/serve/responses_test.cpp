@@ -1,5 +1,6 @@
 // /v1/responses through real HTTP: the conversation that a request means, and what comes back.
 #include "apps/server/response_items.hpp"
+#include "apps/server/scored_reader.hpp"
 #include "tests/serve/live_server.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -7,7 +8,11 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <doctest/doctest.h>
+#include <iterator>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 using namespace paceline;
 using namespace paceline::testing;
@@ -100,12 +105,18 @@ private:
       CHECK(*index == items.size());
       item = event.at("item").as_object();
       text.clear();
+      scores.clear();
     } else if (type.ends_with(".delta")) {
       CHECK(event.at("item_id") == item.at("id"));
       CHECK(*index == items.size());
       text += event.at("delta").as_string();
+      if (type == "response.output_text.delta")
+        for (const json::value& score : event.at("logprobs").as_array())
+          scores.push_back(score);
     } else if (type.ends_with("_text.done")) {
       CHECK(event.at("text").as_string() == text);
+      if (type == "response.output_text.done")
+        CHECK(event.at("logprobs") == scores);
     } else if (type == "response.function_call_arguments.done") {
       CHECK(event.at("arguments").as_string() == text);
       CHECK(event.at("name") == item.at("name"));
@@ -121,6 +132,7 @@ private:
 
   json::object item; ///< The item under way, and its text so far.
   std::string text;
+  json::array scores; ///< Those of its text.
 };
 
 /// Leaves out what differs from request to request.
@@ -285,6 +297,112 @@ TEST_CASE("a response that cannot go on tells so in its stream, with what there 
   CHECK(!failed.at("response").at("output").as_array().empty());
 }
 
+TEST_CASE("a response's text has the log-probabilities of a chat's, whole and streamed") {
+  const RespondingModel model(transparent);
+  json::object body{{"input", "Sort a list."}, {"max_output_tokens", 24}, {"seed", 3}};
+  CHECK(model.ask(body).at("output").at(0).at("content").at(0).at("logprobs").as_array().empty());
+  body["include"] = json::array{"message.output_text.logprobs", "reasoning.encrypted_content"};
+  body["top_logprobs"] = 2;
+  const json::object whole = model.ask(body);
+  CHECK(whole.at("top_logprobs") == 2);
+  const json::object chat = model.server().post(
+      "/v1/chat/completions", {{"messages", {{{"role", "user"}, {"content", "Sort a list."}}}},
+                               {"max_tokens", 24},
+                               {"seed", 3},
+                               {"logprobs", true},
+                               {"top_logprobs", 2}});
+  const json::array& scores =
+      whole.at("output").at(0).at("content").at(0).at("logprobs").as_array();
+  CHECK(scores == chat.at("choices").at(0).at("logprobs").at("content").as_array());
+  CHECK(scores.size() == 24);
+  const auto events = model.stream(body);
+  const StreamedResponse parts(events);
+  CHECK(items_without_ids(parts.items) == items_without_ids(whole.at("output").as_array()));
+  for (const json::object& event : events)
+    if (event.at("type") == "response.output_text.delta")
+      for (const json::value& score : event.at("logprobs").as_array()) {
+        CHECK(score.at("top_logprobs").as_array().size() == 2);
+        CHECK_FALSE(score.as_object().contains("bytes"));
+        CHECK_FALSE(score.at("top_logprobs").at(0).as_object().contains("bytes"));
+      }
+  body.erase("top_logprobs");
+  const json::object bare = model.ask(body);
+  const json::value& first = bare.at("output").at(0).at("content").at(0).at("logprobs").at(0);
+  CHECK(first.at("top_logprobs").as_array().empty());
+  CHECK(first.at("logprob") == scores[0].at("logprob"));
+  body["speculation"] = {{"sources", true}};
+  CHECK(model.refusal(body) == "speculation.sources");
+  for (const json::object& event : model.stream(body))
+    if (event.at("type") == "response.output_text.delta")
+      for (const json::value& score : event.at("logprobs").as_array())
+        CHECK(score.as_object().contains("source"));
+}
+
+TEST_CASE("reasoning and calls have no log-probabilities") {
+  const RespondingModel thinks(thinking_aloud);
+  json::object body{{"input", "q"},
+                    {"max_output_tokens", 24},
+                    {"seed", 5},
+                    {"include", json::array{"message.output_text.logprobs"}}};
+  const json::object whole = thinks.ask(body);
+  CHECK(!whole.at("output").at(0).at("content").at(0).as_object().contains("logprobs"));
+  CHECK(items_without_ids(StreamedResponse(thinks.stream(body)).items) ==
+        items_without_ids(whole.at("output").as_array()));
+}
+
+TEST_CASE("each token of an answer's content is scored once, wherever the text is cut") {
+  // The tokens' texts, and which of them are content.
+  const std::pair<std::string, bool> tokens[] = {{"<think>", false},
+                                                 {"\n", false},
+                                                 {"Hm", false},
+                                                 {".", false},
+                                                 {"</", false},
+                                                 {"think>", false},
+                                                 {"\n\n", false},
+                                                 {"I ", true},
+                                                 {"<", true},
+                                                 {"b", true},
+                                                 {"> ", true},
+                                                 {"", true},
+                                                 {"\u00e9", true},
+                                                 {".", true},
+                                                 {"\n", false},
+                                                 {"<tool", false},
+                                                 {"_call>", false},
+                                                 {"{\"name\": \"f\", ", false},
+                                                 {"\"arguments\": {}", false},
+                                                 {"}", false},
+                                                 {"</tool_call>", false}};
+  for (std::size_t size : {1u, 2u, 3u, 7u, 1000u}) {
+    CAPTURE(size);
+    serve::ScoredReader reader(apps::AnswerReader({.tools = text::tool_format("hermes"),
+                                                   .functions = {{.name = "f", .parameters = "{}"}},
+                                                   .reasoning = text::reasoning_format("think")},
+                                                  "seed", false));
+    std::string rest;
+    json::array given;
+    const auto take = [&](std::vector<serve::ScoredReader::Piece> pieces) {
+      for (serve::ScoredReader::Piece& piece : pieces)
+        for (json::value& score : piece.scores) {
+          CHECK(piece.piece.kind == text::AnswerPiece::Kind::content);
+          given.push_back(std::move(score));
+        }
+    };
+    json::array wanted;
+    for (std::size_t i = 0; i < std::size(tokens); ++i) {
+      reader.token(tokens[i].first.size(), {{"token", i}});
+      if (tokens[i].second)
+        wanted.push_back(json::object{{"token", i}});
+      rest += tokens[i].first;
+      if (rest.size() >= size)
+        take(reader.read(std::exchange(rest, {})));
+    }
+    take(reader.read(rest));
+    take(reader.finish());
+    CHECK(given == wanted);
+  }
+}
+
 TEST_CASE("what a response cannot have is refused by name, before anything runs") {
   const RespondingModel model(transparent);
   const auto with = [](const char* field, json::value value) {
@@ -293,6 +411,11 @@ TEST_CASE("what a response cannot have is refused by name, before anything runs"
     return body;
   };
   const auto item = [&](json::object one) { return with("input", json::array{std::move(one)}); };
+  const auto scored = [&](int top) {
+    json::object body = with("top_logprobs", top);
+    body["include"] = json::array{"message.output_text.logprobs"};
+    return body;
+  };
   json::array many(4097, json::object{{"role", "user"}, {"content", "x"}});
   const std::pair<json::object, const char*> cases[] = {
       {with("store", true), "store"},
@@ -300,7 +423,7 @@ TEST_CASE("what a response cannot have is refused by name, before anything runs"
       {with("conversation", "conv_1"), "conversation"},
       {with("background", true), "background"},
       {with("truncation", "auto"), "truncation"},
-      {with("include", json::array{"message.output_text.logprobs"}), "include"},
+      {with("include", json::array{"message.input_image.image_url"}), "include"},
       {with("include", 1), "include"},
       {with("messages", json::array{1}), "messages"},
       {with("prompt", {{"id", "pmpt_1"}}), "prompt"},
@@ -308,6 +431,8 @@ TEST_CASE("what a response cannot have is refused by name, before anything runs"
       {with("response_format", {{"type", "json_object"}}), "response_format"},
       {with("n", 2), "n"},
       {with("top_logprobs", 2), "top_logprobs"},
+      {scored(21), "top_logprobs"},
+      {with("logprobs", true), "logprobs"},
       {with("max_tool_calls", 2), "max_tool_calls"},
       {with("max_output_tokens", 0), "max_output_tokens"},
       {with("instructions", 1), "instructions"},
@@ -341,10 +466,10 @@ TEST_CASE("what a response cannot have is refused by name, before anything runs"
 TEST_CASE("an answer's items come in its own order, and the last one tells that it was cut short") {
   const auto items = [](const char* said, bool complete) {
     serve::ResponseItems answer(
-        serve::AnswerReader({.tools = text::tool_format("hermes"),
-                             .functions = {{.name = "f", .parameters = "{}"}},
-                             .reasoning = text::reasoning_format("think")},
-                            "seed", false),
+        apps::AnswerReader({.tools = text::tool_format("hermes"),
+                            .functions = {{.name = "f", .parameters = "{}"}},
+                            .reasoning = text::reasoning_format("think")},
+                           "seed", false),
         "1");
     answer.read(said);
     answer.finish(complete);

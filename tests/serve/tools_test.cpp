@@ -1,6 +1,7 @@
 // Calls of functions and reasoning through real HTTP: what a request asks for, and what comes back.
+#include "apps/console/chat/answer_plan.hpp"
 #include "apps/server/chat_answer.hpp"
-#include "apps/server/tool_calling.hpp"
+#include "apps/server/tool_refusals.hpp"
 #include "tests/serve/live_server.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -28,7 +29,7 @@ constexpr const char* thinking = "{% for m in messages %}{{ m.content }}{% endfo
 /// A server whose model has this template.
 class Model {
 public:
-  explicit Model(const std::string& source, const apps::serve::ParserNames& parsers = {},
+  explicit Model(const std::string& source, const apps::ParserNames& parsers = {},
                  apps::serve::Settings settings = {}) {
     EngineOptions options = demo_pair();
     options.chat_template = folder_.write("chat_template.jinja", source);
@@ -389,23 +390,23 @@ TEST_CASE(
   serve::Asked asked;
   asked.api = serve::Api::chat;
   asked.tools.functions = {{.name = "paint"}, {.name = "rest"}};
-  serve::ChatStyle style;
+  apps::ChatStyle style;
   style.shows_tools = true;
   style.special_opening = true;
   style.tools = text::tool_format("granite");
-  CHECK(serve::forced_opening(style, asked).empty());
-  asked.tools.choice = serve::Tools::Choice::required;
-  CHECK(serve::forced_opening(style, asked) == "<|tool_call|>");
-  CHECK(serve::plan_of(style, asked, false).opened);
+  CHECK(apps::forced_opening(style, asked.tools, asked.request).empty());
+  asked.tools.choice = apps::Tools::Choice::required;
+  CHECK(apps::forced_opening(style, asked.tools, asked.request) == "<|tool_call|>");
+  CHECK(apps::plan_of(style, asked.tools, asked.request, false).opened);
   style.tools = text::tool_format("mistral");
   style.special_arguments = true;
   CHECK(serve::check_tools(style, asked)->param == "tool_choice");
   asked.tools.functions.pop_back();
   CHECK(!serve::check_tools(style, asked));
-  const std::string opening = serve::forced_opening(style, asked);
+  const std::string opening = apps::forced_opening(style, asked.tools, asked.request);
   CHECK(opening == "[TOOL_CALLS]paint[ARGS]");
-  const auto plan = serve::plan_of(style, asked, false);
-  serve::ChatAnswer answer(serve::answer_reader(style, asked, plan, opening, "seed"));
+  const auto plan = apps::plan_of(style, asked.tools, asked.request, false);
+  serve::ChatAnswer answer(apps::answer_reader(style, asked.tools, plan, opening, "seed"));
   const json::object message = answer.message("{}");
   const json::object& call = message.at("tool_calls").at(0).as_object();
   CHECK(call.at("id").as_string().size() == 9);
@@ -414,25 +415,27 @@ TEST_CASE(
   style.tools = text::tool_format("openai");
   style.reasoning = text::reasoning_format("openai");
   style.special_reasoning = true;
-  const std::string message_opening = serve::forced_opening(style, asked);
+  const std::string message_opening = apps::forced_opening(style, asked.tools, asked.request);
   CHECK(message_opening == "<|channel|>commentary to=functions.paint <|constrain|>json<|message|>");
-  CHECK(serve::plan_of(style, asked, false).opened);
-  serve::ChatAnswer called(serve::answer_reader(style, asked, serve::plan_of(style, asked, false),
-                                                message_opening, "seed"));
+  CHECK(apps::plan_of(style, asked.tools, asked.request, false).opened);
+  serve::ChatAnswer called(apps::answer_reader(
+      style, asked.tools, apps::plan_of(style, asked.tools, asked.request, false), message_opening,
+      "seed"));
   CHECK(called.message("{}<|call|>").at("tool_calls").at(0).at("function").at("arguments") == "{}");
-  asked.tools.choice = serve::Tools::Choice::automatic;
-  CHECK(serve::forced_opening(style, asked).empty());
-  CHECK(!constraints::form_of(serve::plan_of(style, asked, false)).value()); // calls could not come
+  asked.tools.choice = apps::Tools::Choice::automatic;
+  CHECK(apps::forced_opening(style, asked.tools, asked.request).empty());
+  CHECK(!constraints::form_of(apps::plan_of(style, asked.tools, asked.request, false))
+             .value()); // calls could not come
   asked.tools.functions.clear();
   asked.request.constraint = Constraint{};
-  CHECK(serve::forced_opening(style, asked) == "<|channel|>final<|message|>");
+  CHECK(apps::forced_opening(style, asked.tools, asked.request) == "<|channel|>final<|message|>");
   asked.request.constraint.reset();
   asked.tools.functions = {{.name = "paint"}};
-  asked.tools.choice = serve::Tools::Choice::required;
+  asked.tools.choice = apps::Tools::Choice::required;
   style.tools = text::tool_format("gemma4"); // which no form can hold
   CHECK(serve::check_tools(style, asked)->param == "tool_choice");
   style.tools = text::tool_format("llama3_json"); // whose calls may lack the special token
-  CHECK(serve::forced_opening(style, asked).empty());
+  CHECK(apps::forced_opening(style, asked.tools, asked.request).empty());
 }
 
 TEST_CASE("functions count as memory of a request, for each of its choices") {

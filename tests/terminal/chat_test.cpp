@@ -283,6 +283,33 @@ TEST_CASE("without color, and in a terminal that cannot go back, a chat is plain
   }
 }
 
+TEST_CASE("a call's result is asked for, and Ctrl-C takes back what was said" *
+          doctest::skip(!Tmux::available())) {
+  const TemporaryFolder folder;
+  // The form allows "done" or a call, and the model goes on as before: with a call, unless a result
+  // is there.
+  const std::string file = folder.write(
+      "template",
+      "{{ tools | tojson }}{% for m in messages %}{{ m.content }};{% endfor %}"
+      "{% if messages[-1].role == 'tool' %}{{ '\\ndone' * 9 }}\n{% else %}"
+      "{{ '\\n<|tool_call|>[{\"name\": \"rest\", \"arguments\": {}}]' * 9 }}\n{% endif %}");
+  const std::string tools = folder.write("tools.json", R"([{"name": "rest"}])");
+  const Chat chat("--chat-template " + file + " --tools " + tools +
+                  " --tool-call-parser granite -n 80 --temperature 0 --regex done");
+  chat.say("Rest.");
+  CHECK(chat.terminal.await("result of rest>").find("\u2192 rest {}") != std::string::npos);
+  chat.say("rested");
+  chat.terminal.await("\ndone");
+  chat.await_prompt();
+  chat.say("Again.");
+  chat.terminal.await([](const std::string& s) { return count(s, "result of rest>") == 2; });
+  chat.terminal.press({"C-c"});
+  chat.terminal.await("what was said counts as not said");
+  chat.await_prompt();
+  chat.say("/save " + chat.state.file("saved"));
+  chat.terminal.await("4 messages in ");
+}
+
 TEST_CASE("no history is kept when it is not wanted, and an error does not end the chat" *
           doctest::skip(!Tmux::available())) {
   const Chat chat("-n 4 --no-history -c 64");

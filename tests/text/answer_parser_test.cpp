@@ -6,6 +6,7 @@
 #include <boost/json/parse.hpp>
 #include <doctest/doctest.h>
 #include <random>
+#include <utility>
 
 using namespace paceline;
 using namespace paceline::text;
@@ -255,6 +256,26 @@ TEST_CASE("wherever an answer is cut, the same comes of it") {
           some.push_back(cut);
       CHECK(shown(read(one, some)) == one.pieces);
     }
+  }
+}
+
+TEST_CASE("content says where in the text it stands") {
+  for (const Case& one : cases) {
+    CAPTURE(one.text);
+    AnswerParser reads = parser(one.tools, one.reasoning, one.in_reasoning);
+    std::size_t behind = 0;
+    const auto check = [&](const Pieces& pieces) {
+      std::string content;
+      for (const AnswerPiece& piece : pieces)
+        content += piece.kind == Kind::content ? piece.text : "";
+      const TextSpan span = reads.content();
+      CHECK(one.text.substr(span.from, span.to - span.from) == content);
+      if (!content.empty())
+        CHECK(span.from >= std::exchange(behind, span.to));
+    };
+    for (const char c : one.text)
+      check(reads.feed(std::string_view(&c, 1)));
+    check(reads.finish());
   }
 }
 

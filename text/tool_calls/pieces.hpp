@@ -3,6 +3,7 @@
 
 #include "text/answer_piece.hpp"
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,15 +20,16 @@ class Pieces {
 public:
   using Kind = AnswerPiece::Kind;
 
-  /// holds_blanks: a mark may follow.
-  void text(Kind kind, char c, bool holds_blanks) {
+  /// at: the byte's place in the text. holds_blanks: a mark may follow.
+  void text(Kind kind, char c, std::size_t at, bool holds_blanks) {
     if (holds_blanks && is_blank(c)) {
       blanks_ += c;
+      blanks_end_ = at + 1;
       return;
     }
-    add(kind, blanks_);
-    blanks_.clear();
+    add_blanks(kind);
     add(kind, std::string_view(&c, 1));
+    note(kind, at, at + 1);
     only_calls_ = only_calls_ && kind != Kind::content;
   }
   void arguments(std::string_view text) { add(Kind::arguments, text); }
@@ -45,15 +47,33 @@ public:
   void finish(Kind kind) {
     end_call();
     if (!(called_ && only_calls_))
-      add(kind, std::exchange(blanks_, {}));
+      add_blanks(kind);
   }
   void drop_blanks() { blanks_.clear(); }
   /// Whether no content was there yet, blanks aside.
   bool only_calls() const { return only_calls_; }
   bool called() const { return called_; }
-  std::vector<AnswerPiece> take() { return std::exchange(pieces_, {}); }
+  std::vector<AnswerPiece> take() {
+    told_ = std::exchange(content_, {});
+    return std::exchange(pieces_, {});
+  }
+  /// Returns where the content stood that was taken last.
+  TextSpan told() const { return told_; }
 
 private:
+  void add_blanks(Kind kind) {
+    if (!blanks_.empty())
+      note(kind, blanks_end_ - blanks_.size(), blanks_end_);
+    add(kind, blanks_);
+    blanks_.clear();
+  }
+  void note(Kind kind, std::size_t from, std::size_t to) {
+    if (kind != Kind::content)
+      return;
+    if (content_.from == content_.to)
+      content_.from = from;
+    content_.to = to;
+  }
   void add(Kind kind, std::string_view text) {
     if (text.empty())
       return;
@@ -65,6 +85,9 @@ private:
 
   std::vector<AnswerPiece> pieces_;
   std::string blanks_;
+  std::size_t blanks_end_ = 0; ///< The place behind them in the text.
+  TextSpan content_;
+  TextSpan told_;
   bool in_call_ = false;
   bool called_ = false;
   bool only_calls_ = true;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 namespace paceline::apps {
 namespace {
@@ -25,31 +26,40 @@ std::string share(const char* name, double part, double whole) {
 
 } // namespace
 
-AnswerView::AnswerView(Output& out, const Engine& engine, AnswerLook look)
-    : out_(out), engine_(engine), look_(look), before_(engine.metrics()),
+AnswerView::AnswerView(Output& out, const Engine& engine, AnswerParts& parts, AnswerLook look)
+    : out_(out), engine_(engine), parts_(parts), look_(look), before_(engine.metrics()),
       begin_(std::chrono::steady_clock::now()), next_(begin_), size_(screen_size()),
       steady_(begin_) {}
 
 void AnswerView::show(const Delta& delta) {
   tokens_ += delta.tokens.size();
+  const ScreenSize size = screen_size();
+  const std::string text = written(parts_of(delta), text_columns(size));
   if (!look_.safe) {
-    out_.write(delta.text);
+    out_.write(text);
     return;
   }
-  const ScreenSize size = screen_size();
-  const std::string text = wrapped(delta, text_columns(size));
   refresh();
   out_.write(status_.write(text, size.columns, has_room(size)));
 }
 
-std::string AnswerView::wrapped(const Delta& delta, int columns) {
+std::vector<AnswerParts::Shown> AnswerView::parts_of(const Delta& delta) {
   if (!look_.shaded)
-    return wrap_.write(printable(delta.text), {}, columns);
+    return parts_.read(delta.text, {});
   for (std::size_t i = 0; i < delta.tokens.size(); ++i)
-    shader_.token(engine_.token_bytes(delta.tokens[i]), delta.sources[i]);
-  std::string text;
+    shader_.token(engine_.token_bytes(delta.tokens[i], !look_.special), delta.sources[i]);
+  std::vector<AnswerParts::Shown> all;
   for (const Shader::Part& part : shader_.cut(delta.text))
-    text += wrap_.write(printable(part.text), part.source, columns);
+    for (AnswerParts::Shown& one : parts_.read(part.text, part.source))
+      all.push_back(std::move(one));
+  return all;
+}
+
+/// Returns what to print of the parts.
+std::string AnswerView::written(const std::vector<AnswerParts::Shown>& parts, int columns) {
+  std::string text;
+  for (const AnswerParts::Shown& part : parts)
+    text += look_.safe ? wrap_.write(printable(part.text), part.shade, columns) : part.text;
   return text;
 }
 
@@ -85,7 +95,8 @@ std::string AnswerView::figures() const {
 }
 
 void AnswerView::finish() {
-  out_.write(status_.clear() + wrap_.finish(text_columns(screen_size())) + "\n");
+  const int columns = text_columns(screen_size());
+  out_.write(status_.clear() + written(parts_.finish(), columns) + wrap_.finish(columns) + "\n");
 }
 
 std::string answer_figures(const Finished& end) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "apps/console/terminal.hpp"
+#include "apps/terminal/chat/answer_parts.hpp"
 #include "apps/terminal/chat/shade.hpp"
 #include "apps/terminal/chat/status_line.hpp"
 #include "apps/terminal/chat/word_wrap.hpp"
@@ -9,31 +10,36 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 namespace paceline::apps {
 
 /// The look of an answer on standard output.
 struct AnswerLook {
-  bool safe = false;   ///< Whether characters are made safe, since standard output is a terminal.
-  bool shaded = false; ///< Whether tokens have the shades of their sources.
-  bool status = false; ///< Whether a line of figures stands below while it comes.
+  bool safe = false;    ///< Whether characters are made safe, since standard output is a terminal.
+  bool shaded = false;  ///< Whether tokens have the shades of their sources.
+  bool special = false; ///< Whether the text has special tokens, which only its parts lack.
+  bool status = false;  ///< Whether a line of figures stands below while it comes.
 };
 
 class AnswerView {
 public:
-  AnswerView(Output& out, const Engine& engine, AnswerLook look);
+  /// parts: take the answer apart; like the others, they must outlive this.
+  AnswerView(Output& out, const Engine& engine, AnswerParts& parts, AnswerLook look);
   void show(const Delta& delta);
-  /// Removes the status and ends the line.
+  /// Shows what is left of the text, removes the status and ends the line.
   void finish();
 
 private:
-  std::string wrapped(const Delta& delta, int columns);
+  std::vector<AnswerParts::Shown> parts_of(const Delta& delta);
+  std::string written(const std::vector<AnswerParts::Shown>& parts, int columns);
   std::string figures() const;
   void refresh();
   bool has_room(const ScreenSize& size);
 
   Output& out_;
   const Engine& engine_;
+  AnswerParts& parts_;
   AnswerLook look_;
   Metrics before_;
   std::chrono::steady_clock::time_point begin_;

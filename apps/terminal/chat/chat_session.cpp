@@ -3,7 +3,6 @@
 #include "apps/console/home.hpp"
 #include "apps/console/output.hpp"
 #include "apps/console/screen_text.hpp"
-#include "apps/terminal/chat/answer.hpp"
 #include "apps/terminal/chat/settings.hpp"
 
 #include <algorithm>
@@ -16,9 +15,7 @@ namespace {
 
 using Kind = ChatCommand::Kind;
 
-/// An answer takes at most one of so many parts of the context unless told otherwise, so that the
-/// chat can go on.
-constexpr int context_parts = 4;
+constexpr const char* models_stay = "the models stay as they were";
 
 Error with_hint(Error error, const char* hint) {
   error.hint = error.hint.empty() ? hint : error.hint + "; " + hint;
@@ -27,9 +24,10 @@ Error with_hint(Error error, const char* hint) {
 
 } // namespace
 
-ChatSession::ChatSession(ChatOptions options, Session session, Stopper& stopper, Output& out)
+ChatSession::ChatSession(ChatOptions options, Session session, Stopper& stopper, Output& out,
+                         Typing& typing)
     : options_(std::move(options)), session_(std::make_unique<Session>(std::move(session))),
-      stopper_(stopper), out_(out) {
+      style_(style_of(engine(), options_.parsers)), stopper_(stopper), out_(out), typing_(typing) {
   conversation_.system = options_.system;
 }
 
@@ -39,10 +37,10 @@ void ChatSession::remark(const std::string& text) const {
 
 Result<bool> ChatSession::take(const ChatCommand& command) {
   switch (command.kind) {
-  case Kind::say: return say(command.argument).map([] { return true; });
+  case Kind::say: return say(command.argument).map([](bool) { return true; });
   case Kind::help: note(chat_help(screen_size().columns)); break;
-  case Kind::retry: return answer_again({}).map([] { return true; });
-  case Kind::edit: return answer_again(command.argument).map([] { return true; });
+  case Kind::retry: return answer_again({}).map([](bool) { return true; });
+  case Kind::edit: return answer_again(command.argument).map([](bool) { return true; });
   case Kind::set: return set_by_name(command.argument).map([] { return true; });
   case Kind::reset:
     conversation_.turns.clear();
@@ -119,96 +117,6 @@ std::string ChatSession::system_says() const {
                                       : "The system says: " + conversation_.system;
 }
 
-/// Makes the request for the next answer. Errors: the template refuses the conversation, or the
-/// conversation is too long.
-Result<Request> ChatSession::next_request() const {
-  Request request = options_.request;
-  auto prompt = engine().chat_tokens(conversation_.messages());
-  if (!prompt)
-    return tl::unexpected(prompt.error());
-  request.prompt_tokens = std::move(*prompt);
-  const int context = engine().target().max_model_len;
-  if (int(request.prompt_tokens.size()) >= context)
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("the conversation has {} tokens, and the model's context {}",
-                            request.prompt_tokens.size(), context),
-                "/reset begins anew");
-  const auto stops = engine().chat_stops();
-  request.stop.insert(request.stop.end(), stops.begin(), stops.end());
-  if (!request.max_tokens)
-    request.max_tokens = std::max(context / context_parts, 1);
-  return request;
-}
-
-Result<void> ChatSession::say(const std::string& text) {
-  if (text.find_first_not_of(" \t\r\n") == text.npos)
-    return {};
-  conversation_.turns.push_back({"user", text});
-  auto said = next_request().and_then([&](const Request& request) { return answer(request); });
-  if (!said || (said->text.empty() && said->end.reason == FinishReason::cancelled)) {
-    conversation_.turns.pop_back(); // The message counts as not said.
-    return said ? Result<void>() : tl::unexpected(said.error());
-  }
-  conversation_.turns.push_back({"assistant", said->text});
-  const Finished& end = said->end;
-  ++answers_;
-  tokens_ += std::uint64_t(end.usage.completion_tokens);
-  decoded_ += std::uint64_t(std::max(end.usage.completion_tokens - 1, 0));
-  seconds_ += end.timing.decode_seconds;
-  prompt_tokens_ += std::uint64_t(end.usage.prompt_tokens);
-  cached_tokens_ += std::uint64_t(end.usage.cached_tokens);
-  if (!options_.quiet)
-    remark(fmt::format("[{}] {}", to_string(end.reason), answer_figures(end)));
-  remark_full(end);
-  return {};
-}
-
-/// Answers the last message again, or this text in its place. Both stay if there is no other
-/// answer.
-Result<void> ChatSession::answer_again(const std::optional<std::string>& text) {
-  const std::vector<ChatMessage> before = conversation_.turns;
-  if (before.size() < 2 || before.back().role != "assistant" || before.end()[-2].role != "user")
-    return fail(ErrorCode::invalid_argument, "nothing has been answered yet",
-                "say something first");
-  conversation_.turns.resize(before.size() - 2);
-  auto said = say(text.value_or(before.end()[-2].content));
-  if (conversation_.turns.size() < before.size())
-    conversation_.turns = before;
-  return said;
-}
-
-void ChatSession::remark_full(const Finished& end) const {
-  const int context = engine().target().max_model_len;
-  if (end.reason == FinishReason::length &&
-      end.usage.prompt_tokens + end.usage.completion_tokens >= context)
-    remark(fmt::format("The context of {} tokens is full, so the answer ends here: /reset begins "
-                       "anew, /save FILE keeps what was said.",
-                       context));
-}
-
-Result<Completion> ChatSession::answer(const Request& request) {
-  auto stream = session_->engine.submit(request);
-  if (!stream)
-    return tl::unexpected(stream.error());
-  const bool terminal = output_is_terminal();
-  const AnswerLook look{terminal, options_.color && shows_color(terminal),
-                        moves_cursor(terminal) && !options_.quiet};
-  AnswerView view(out_, engine(), look);
-  stopper_.answering(&*stream);
-  const HiddenTyping hidden;
-  Patience waiting(fmt::format("Reading {} tokens", request.prompt_tokens.size()));
-  auto answer = follow(*stream, [&](const Delta& delta) {
-    waiting.over();
-    view.show(delta);
-    if (!out_.open())
-      stream->cancel();
-  });
-  stopper_.answering(nullptr);
-  waiting.over();
-  view.finish();
-  return answer;
-}
-
 Result<void> ChatSession::show_or_change_models(const std::string& names) {
   if (!names.empty()) {
     EngineOptions wanted = options_.engine;
@@ -218,8 +126,12 @@ Result<void> ChatSession::show_or_change_models(const std::string& names) {
     wanted.drafters = {draft != names.npos ? with_home(names.substr(draft)) : "auto"};
     auto opened = open_session(wanted, SimulatedTime::real_clock);
     if (!opened)
-      return tl::unexpected(with_hint(opened.error(), "the models stay as they were"));
+      return tl::unexpected(with_hint(opened.error(), models_stay));
+    ChatStyle style = style_of(opened->engine, options_.parsers);
+    if (const auto fits = check_chat_tools(options_.tools, style, options_.request); !fits)
+      return tl::unexpected(with_hint(fits.error(), models_stay));
     options_.engine = std::move(wanted);
+    style_ = style;
     const auto closed = close();
     *session_ = std::move(*opened);
     if (!closed)
@@ -272,7 +184,7 @@ std::string ChatSession::statistics() const {
 std::string ChatSession::greeting() const {
   return for_errors(models()) +
          "\n/help lists the commands; Ctrl-C stops an answer, Ctrl-D leaves." +
-         (options_.color && shows_color(output_is_terminal()) ? "\nShades: " + shade_legend() : "");
+         (options_.color && has_shades() ? "\nShades: " + shade_legend() : "");
 }
 
 } // namespace paceline::apps

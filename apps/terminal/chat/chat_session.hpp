@@ -1,17 +1,22 @@
 // A chat: models, settings, messages and commands.
 #pragma once
 
+#include "apps/console/chat/chat_style.hpp"
 #include "apps/console/interrupt.hpp"
 #include "apps/console/session.hpp"
 #include "apps/console/terminal.hpp"
+#include "apps/terminal/chat/answer_parts.hpp"
+#include "apps/terminal/chat/chat_tools.hpp"
 #include "apps/terminal/chat/command.hpp"
 #include "apps/terminal/chat/conversation.hpp"
+#include "apps/terminal/chat/typing.hpp"
 #include "paceline/engine.hpp"
 
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace paceline::apps {
 
@@ -19,6 +24,8 @@ struct ChatOptions {
   EngineOptions engine;
   Request request; ///< Its prompt is replaced in each turn.
   std::string system;
+  ChatTools tools;
+  ParserNames parsers;
   std::optional<std::string> question; ///< Question that is answered alone.
   bool color = false;
   bool quiet = false;
@@ -51,9 +58,11 @@ private:
 
 class ChatSession {
 public:
-  /// out: must outlive it.
-  ChatSession(ChatOptions options, Session session, Stopper& stopper, Output& out);
+  /// typing: tells the results of calls. All three must outlive it.
+  ChatSession(ChatOptions options, Session session, Stopper& stopper, Output& out, Typing& typing);
 
+  /// Checks that the model can have what was asked for. To be called first.
+  Result<void> check() const { return check_chat_tools(options_.tools, style_, options_.request); }
   /// Answers, or executes a command. False: it is time to leave.
   Result<bool> take(const ChatCommand& command);
   /// Returns the text that opens a chat in a terminal.
@@ -64,13 +73,23 @@ public:
   Result<void> close() { return close_engine(session_->engine); }
 
 private:
-  Result<void> say(const std::string& text);
-  Result<Completion> answer(const Request& request);
-  Result<Request> next_request() const;
+  /// A request for the next answer, and what takes that apart.
+  struct Next {
+    Request request;
+    AnswerParts parts;
+  };
+
+  Result<bool> say(const std::string& text);
+  Result<bool> take_turn();
+  Result<Next> next_answer() const;
+  Result<Finished> answer(Next& next);
+  bool tell_results(const std::vector<Call>& calls);
+  void count(const Finished& end);
+  bool has_shades() const { return shows_color(output_is_terminal()); }
   Result<void> show_or_change_models(const std::string& names);
   Result<void> set(const ChatCommand& setting);
   Result<void> set_by_name(const std::string& given);
-  Result<void> answer_again(const std::optional<std::string>& text);
+  Result<bool> answer_again(const std::optional<std::string>& text);
   Result<void> save_to(const std::string& name);
   Result<void> load_from(const std::string& name);
   void set_system(const std::string& text);
@@ -82,8 +101,10 @@ private:
 
   ChatOptions options_;
   std::unique_ptr<Session> session_;
+  ChatStyle style_; ///< The target's.
   Stopper& stopper_;
   Output& out_;
+  Typing& typing_;
   Conversation conversation_;
 
   // These are totals of the whole session.

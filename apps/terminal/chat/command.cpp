@@ -99,7 +99,9 @@ std::string chat_help(int columns) {
   }
   for (const char* more :
        {"Several lines: end each but the last with \\, or put them between lines of \"\"\".",
-        "Ctrl-C stops an answer, Ctrl-D leaves; Tab completes."})
+        "Ctrl-C stops an answer, Ctrl-D leaves; Tab completes.",
+        "Result of a call (--tools): as a message; /skip or an empty line: there is none; Ctrl-C "
+        "takes back what was said."})
     for (const std::string& line : wrapped_words(more, std::max(columns - 2, 1)))
       text += "  " + line + "\n";
   return text;

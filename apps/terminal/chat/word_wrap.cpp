@@ -1,7 +1,6 @@
 #include "apps/terminal/chat/word_wrap.hpp"
 
 #include "apps/console/screen_text.hpp"
-#include "apps/terminal/chat/shade.hpp"
 
 #include <utility>
 
@@ -18,8 +17,8 @@ int column_after(std::string_view blanks, int column) {
 
 } // namespace
 
-std::string WordWrap::write(std::string_view text, std::optional<TokenSource> source, int columns) {
-  source_ = source;
+std::string WordWrap::write(std::string_view text, Shade shade, int columns) {
+  shade_ = shade;
   std::string out;
   while (!text.empty()) {
     const std::string_view first = first_character(text);
@@ -71,7 +70,7 @@ std::string WordWrap::place(int columns) {
 
 void WordWrap::paint() {
   if (!plain_.empty())
-    word_ += source_ ? shaded(plain_, *source_) : plain_;
+    word_ += shaded(plain_, shade_);
   plain_.clear();
 }
 

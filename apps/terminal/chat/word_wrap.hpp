@@ -1,9 +1,8 @@
 // Streamed text in lines that end between words.
 #pragma once
 
-#include "paceline/event.hpp"
+#include "apps/terminal/chat/shade.hpp"
 
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -14,9 +13,8 @@ namespace paceline::apps {
 /// size. The blanks at the end of a line are left out.
 class WordWrap {
 public:
-  /// Returns what to print now that `text` has come, in the shade of its source if one is given.
-  /// columns: most columns of a line.
-  std::string write(std::string_view text, std::optional<TokenSource> source, int columns);
+  /// Returns what to print now that `text` has come, in its shade. columns: most columns of a line.
+  std::string write(std::string_view text, Shade shade, int columns);
   /// Returns the word that was kept back.
   std::string finish(int columns);
   /// Returns how many columns of the last line are written.
@@ -30,8 +28,8 @@ private:
   std::string blanks_; ///< Blanks before the word.
   std::string word_;   ///< The word with the codes of its shades.
   std::string plain_;  ///< The end of the word that has no shade yet.
-  std::optional<TokenSource> source_;
-  int width_ = 0; ///< Columns of the word.
+  Shade shade_;        ///< The shade of that end.
+  int width_ = 0;      ///< Columns of the word.
   int column_ = 0;
 };
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace paceline::apps::serve {
+namespace paceline::apps {
 
 /// Reads one choice's text, behind what the prompt has of it, and names its calls.
 class AnswerReader {
@@ -23,6 +23,8 @@ public:
   std::vector<text::AnswerPiece> read(std::string_view text);
   /// Ends the text.
   std::vector<text::AnswerPiece> finish();
+  /// Returns where the content stands that came last; places count from the prompt's end.
+  text::TextSpan content() const;
 
   /// Whether calls may come.
   bool callable() const { return callable_; }
@@ -33,10 +35,11 @@ private:
   std::vector<text::AnswerPiece> behind_opening(std::vector<text::AnswerPiece> pieces);
 
   text::AnswerParser parser_;
+  std::size_t opening_bytes_ = 0;
   std::vector<text::AnswerPiece> begun_; ///< Pieces of the opening, which come with the first part.
   std::string seed_;
   bool short_ids_;
   bool callable_;
 };
 
-} // namespace paceline::apps::serve
+} // namespace paceline::apps

@@ -1,13 +1,15 @@
-#include "apps/server/chat_style.hpp"
+#include "apps/console/chat/chat_style.hpp"
 
 #include "apps/console/limits.hpp"
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
+#include <utility>
 
-namespace paceline::apps::serve {
+namespace paceline::apps {
 namespace json = boost::json;
 namespace {
 
@@ -82,6 +84,30 @@ std::string converted(const std::string& calls, ChatStyle::Arguments wanted) {
   return json::serialize(read);
 }
 
+/// Whether a message has both a text and calls.
+bool says_and_calls(const ChatMessage& message) {
+  return !message.content.empty() && std::ranges::any_of(message.fields, [](const auto& field) {
+    return field.first == "tool_calls";
+  });
+}
+
+/// Gives what a model thought the name that its template asks for: clients send back what servers
+/// write, and gpt-oss's template calls it `thinking`. Beside a text and calls that template takes
+/// none.
+void name_reasoning(std::vector<ChatMessage>& messages) {
+  for (ChatMessage& message : messages)
+    for (auto& [name, value] : message.fields)
+      if (name == "reasoning_content" && !says_and_calls(message))
+        name = "thinking";
+}
+
+void convert_arguments(std::vector<ChatMessage>& messages, ChatStyle::Arguments wanted) {
+  for (ChatMessage& message : messages)
+    for (auto& [name, value] : message.fields)
+      if (name == "tool_calls")
+        value = converted(value, wanted);
+}
+
 } // namespace
 
 ChatStyle style_of(const Engine& engine, const ParserNames& names) {
@@ -93,6 +119,8 @@ ChatStyle style_of(const Engine& engine, const ParserNames& names) {
                            text::reasoning_format_of(source));
   style.shows_tools = text::shows_tools(source);
   style.arguments = wanted_arguments(engine);
+  style.calls_reasoning_thinking = source.find("message.thinking") != std::string::npos &&
+                                   source.find("reasoning_content") == std::string::npos;
   if (style.tools) {
     style.special_opening = is_special(engine, style.tools->opening);
     style.special_arguments =
@@ -104,15 +132,13 @@ ChatStyle style_of(const Engine& engine, const ParserNames& names) {
   return style;
 }
 
-std::vector<ChatMessage> with_arguments(ChatStyle::Arguments wanted,
-                                        std::vector<ChatMessage> messages) {
-  if (wanted == ChatStyle::Arguments::any)
-    return messages;
-  for (ChatMessage& message : messages)
-    for (auto& [name, value] : message.fields)
-      if (name == "tool_calls")
-        value = converted(value, wanted);
+std::vector<ChatMessage> as_template_wants(const ChatStyle& style,
+                                           std::vector<ChatMessage> messages) {
+  if (style.arguments != ChatStyle::Arguments::any)
+    convert_arguments(messages, style.arguments);
+  if (style.calls_reasoning_thinking)
+    name_reasoning(messages);
   return messages;
 }
 
-} // namespace paceline::apps::serve
+} // namespace paceline::apps

@@ -2,7 +2,6 @@
 // functions and of reasoning.
 #pragma once
 
-#include "apps/server/errors.hpp"
 #include "paceline/engine.hpp"
 #include "text/tool_format.hpp"
 
@@ -11,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace paceline::apps::serve {
+namespace paceline::apps {
 
 /// Names of formats that the operator chose; none: the chat template says which. "none": there is
 /// none.
@@ -28,9 +27,10 @@ struct ChatStyle {
   const text::ReasoningFormat* reasoning = nullptr; ///< Null: the model does not think aloud.
   bool shows_tools = false; ///< Whether the template shows its model what it may call.
   Arguments arguments = Arguments::any;
-  bool special_opening = false;   ///< The opening of calls is a special token.
-  bool special_arguments = false; ///< So is what stands between a name and its arguments.
-  bool special_reasoning = false; ///< So are the marks around reasoning.
+  bool calls_reasoning_thinking = false; ///< It looks for a message's reasoning by this name.
+  bool special_opening = false;          ///< The opening of calls is a special token.
+  bool special_arguments = false;        ///< So is what stands between a name and its arguments.
+  bool special_reasoning = false;        ///< So are the marks around reasoning.
 
   /// Whether the parser needs special tokens in the text.
   bool needs_special() const { return special_opening || special_arguments || special_reasoning; }
@@ -41,9 +41,9 @@ inline constexpr std::string_view arguments_mark = "[ARGS]";
 
 ChatStyle style_of(const Engine& engine, const ParserNames& names);
 
-/// Returns messages whose calls have arguments as the template wants them: clients send texts, and
-/// most templates write JSON of what they get.
-std::vector<ChatMessage> with_arguments(ChatStyle::Arguments wanted,
-                                        std::vector<ChatMessage> messages);
+/// Returns the messages as the template wants them: with the arguments of calls, of which clients
+/// send texts, and most templates write JSON; and with the name of what the model thought.
+std::vector<ChatMessage> as_template_wants(const ChatStyle& style,
+                                           std::vector<ChatMessage> messages);
 
-} // namespace paceline::apps::serve
+} // namespace paceline::apps
