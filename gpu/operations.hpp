@@ -104,9 +104,10 @@ struct AttentionOptions {
   bool operator==(const AttentionOptions&) const = default;
 };
 
-/// The activation of a gated feed-forward layer: x sigmoid(x), GELU in its tanh form (Hendrycks and
-/// Gimpel 2016), or x sigmoid(alpha x) with bounds (OpenAI's gpt-oss, 2025).
-enum class Activation { silu, gelu_tanh, clamped_silu };
+/// The activation of a feed-forward layer: x sigmoid(x), GELU in its tanh form (Hendrycks and
+/// Gimpel 2016), x sigmoid(alpha x) with bounds (OpenAI's gpt-oss, 2025), GELU as it is defined, or
+/// max(x, 0).
+enum class Activation { silu, gelu_tanh, clamped_silu, gelu, relu };
 
 /// How a gated feed-forward layer makes one number of a gate x and a value u: activation(x) u. With
 /// clamped_silu it is min(x, limit) sigmoid(alpha min(x, limit)) (max(-limit, min(u, limit)) + 1).
@@ -227,11 +228,17 @@ public:
   /// (ProposeTask::place).
   virtual void embed_drawn(Tensor out, const Weight& table, std::span<const TokenId* const> places,
                            float scale);
+  /// Sets out[r] += table[ids[r]] (learned positions). Ids outside the table add nothing.
+  virtual void embed_add(Tensor out, const Weight& table, std::span<const std::int32_t> ids) = 0;
   /// Sets out[r] = in[r] / sqrt(mean(in[r]^2) + epsilon) * weight; weight: [cols], f32; may be in
   /// place.
   virtual void rms_norm(Tensor out, Tensor in, const float* weight, float epsilon) = 0;
   /// Sets out[r] += rms_norm(in[r]) (a norm after a sublayer, before its residual).
   virtual void rms_norm_add(Tensor out, Tensor in, const float* weight, float epsilon) = 0;
+  /// Sets out[r] = (in[r] - mean(in[r])) / sqrt(variance(in[r]) + epsilon) * weight + bias (Ba et
+  /// al. 2016); weight, bias: [cols], f32; may be in place.
+  virtual void layer_norm(Tensor out, Tensor in, const float* weight, const float* bias,
+                          float epsilon) = 0;
   /// Sets out = in * w^T + bias; in: [rows, inputs], out: [rows, outputs] (stride may exceed the
   /// columns).
   virtual void linear(Tensor out, Tensor in, const Weight& w) = 0;
@@ -279,6 +286,8 @@ public:
                               float epsilon) = 0;
   /// Gates in[r, n + i] by in[r, i] (Gating); in: [rows, 2 n], out: [rows, n].
   virtual void gate(Tensor out, Tensor in, const Gating& gating) = 0;
+  /// Sets out = activation(in), of a feed-forward without gates; not clamped_silu; may be in place.
+  virtual void activate(Tensor out, Tensor in, Activation activation) = 0;
   /// Sets x = cap * tanh(x / cap), cap > 0.
   virtual void soft_cap(Tensor x, float cap) = 0;
   /// Sets out[i] = in[rows[i]].

@@ -33,6 +33,13 @@ struct LayerConfig {
   Mixer mixer = Mixer::attention;
 };
 
+/// A table of learned positions, one row for each, which is added to the embedding (Radford et al.
+/// 2019).
+struct PositionTable {
+  int rows = 0;  ///< Rows as stored, of the positions and those before them.
+  int first = 0; ///< The row of position 0.
+};
+
 /// Layers with Mixer::delta_rule, whose sizes are those of gpu::DeltaRule.
 struct DeltaConfig {
   int key_heads = 0;
@@ -99,14 +106,21 @@ struct ModelConfig {
   int ffn = 0; ///< Width of a dense feed-forward.
   int vocabulary = 0;
   int context = 0;
+  bool layer_norms = false; ///< Norms of rows are layer norms with biases; else RMS norms.
   float norm_epsilon = 1e-5f;
   bool tied_embedding = false;
   bool qkv_bias = false;
   bool attention_out_bias = false;
   bool ffn_bias = false;
+  bool head_bias = false;
   bool norms_plus_one = false; ///< A norm's weight is stored as its difference to one.
+  /// Attention and feed-forward of a layer read the same rows, and both add to these (Wang and
+  /// Komatsuzaki 2021); else the feed-forward reads what attention has added to.
+  bool parallel = false;
   QkNorm qk_norm = QkNorm::none;
+  bool gated = true; ///< A dense feed-forward has gates; else only gating.activation is used.
   gpu::Gating gating;
+  std::optional<PositionTable> positions; ///< None: no positions are learned.
   float embedding_scale = 1;
   float attention_scale = 1;
   float attention_soft_cap = 0; ///< Cap of attention scores; 0: none, as for logits.
@@ -154,6 +168,8 @@ struct ModelConfig {
   }
   /// Returns the number of layers that have a mixture.
   int mixtures() const;
+  /// Returns the number of products of a feed-forward: of gate, up and down.
+  int ffn_products() const { return gated ? 3 : 2; }
   /// Returns the units of a layer's feed-forward that a row passes through, and that there are, on
   /// average over the layers.
   double active_ffn() const;

@@ -259,8 +259,8 @@ Result<HeadSource> open_eagle3(const std::string& folder, const ModelConfig& tar
     return tl::unexpected(ok.error());
   head.target_ids = std::move(*ids);
   OuterNames names = names_in(*files);
-  head.tensors = std::make_unique<FolderTensors>(std::move(*files), BlockTensors(),
-                                                 head.model.quantization, std::move(names));
+  head.tensors = std::make_unique<FolderTensors>(std::move(*files), BlockTensors(), head.model,
+                                                 std::move(names));
   return head;
 }
 

@@ -45,6 +45,73 @@ const std::vector<ModelNames> beside_tower{
 const std::vector<ModelNames> qwen_beside_tower{
     {"model.language_model.", "lm_head", {"mtp.", "model.visual."}}};
 
+constexpr OwnKey gpt_keys[] = {
+    {"hidden_size", "n_embd"},         {"num_hidden_layers", "n_layer"},
+    {"num_attention_heads", "n_head"}, {"max_position_embeddings", "n_positions"},
+    {"intermediate_size", "n_inner"},  {"rms_norm_eps", "layer_norm_epsilon"},
+};
+constexpr OwnKey neox_keys[] = {{"rms_norm_eps", "layer_norm_eps"},
+                                {"rope_theta", "rotary_emb_base"},
+                                {"partial_rotary_factor", "rotary_pct"}};
+constexpr OwnKey opt_keys[] = {{"intermediate_size", "ffn_dim"}};
+
+/// Names of the GPTs, which folders also have without a prefix.
+std::vector<ModelNames> gpt_names(const char* positions) {
+  std::vector<ModelNames> names;
+  for (const char* prefix : {"transformer.", ""})
+    names.push_back({.prefix = prefix,
+                     .embedding = "wte",
+                     .positions = positions,
+                     .blocks = "h.",
+                     .final_norm = "ln_f"});
+  return names;
+}
+
+ModelNames neox_names(const char* head) {
+  return {.prefix = "gpt_neox.",
+          .head = head,
+          .embedding = "embed_in",
+          .final_norm = "final_layer_norm"};
+}
+
+ModelNames opt_names(const char* prefix) {
+  return {.prefix = prefix, .positions = "embed_positions", .final_norm = "final_layer_norm"};
+}
+
+const Family gptj{.architecture = "GPTJForCausalLM",
+                  .model_type = "gptj",
+                  .models = "GPT-J",
+                  .tensors = {.attention_norm = "ln_1",
+                              .ffn_norm = "",
+                              .query = "attn.q_proj",
+                              .key = "attn.k_proj",
+                              .value = "attn.v_proj",
+                              .heads = {.neighbours = true},
+                              .attention_out = "attn.out_proj",
+                              .gate = "",
+                              .up = "mlp.fc_in",
+                              .down = "mlp.fc_out"},
+                  .names = gpt_names(""),
+                  .norm_epsilon = 1e-5,
+                  .rope = {.rotated_key = "rotary_dim"},
+                  .keys = gpt_keys,
+                  .shape = {.ffn_times = 4},
+                  .activation_key = "activation_function",
+                  .activation = "gelu_new",
+                  .read = read_gptj};
+
+/// Returns CodeGen's family, which has one tensor in four parts for queries, keys and values.
+Family codegen() {
+  Family family = gptj;
+  family.architecture = "CodeGenForCausalLM";
+  family.model_type = "codegen";
+  family.models = "CodeGen";
+  family.tensors.query_key_value = "attn.qkv_proj";
+  family.tensors.heads = {.parts = 4, .values_first = true, .neighbours = true};
+  family.read = read_codegen;
+  return family;
+}
+
 constexpr ShapeDefaults gemma3_shape{
     .heads = 8, .kv_heads = 4, .vocabulary = 262'208, .context = 131'072};
 
@@ -195,7 +262,7 @@ const Family families[] = {
     {.architecture = "Phi3ForCausalLM",
      .model_type = "phi3",
      .models = "Phi 3",
-     .tensors = {.fused = true},
+     .tensors = {.query_key_value = "self_attn.qkv_proj", .gate_up = "mlp.gate_up_proj"},
      .norm_epsilon = 1e-5,
      .rope = {.partial = true, .scaled = false},
      .read = read_phi3},
@@ -237,6 +304,58 @@ const Family families[] = {
      .rope = {.theta = 150'000, .yarn_factor = 32, .yarn_trained = 4096},
      .head_dim = 64,
      .read = read_gpt_oss},
+    {.architecture = "OPTForCausalLM",
+     .model_type = "opt",
+     .models = "OPT",
+     .tensors = {.attention_norm = "self_attn_layer_norm",
+                 .ffn_norm = "final_layer_norm",
+                 .attention_out = "self_attn.out_proj",
+                 .gate = "",
+                 .up = "fc1",
+                 .down = "fc2"},
+     .names = {opt_names("model.decoder."), opt_names("decoder.")},
+     .tied_embedding = true,
+     .norm_epsilon = 1e-5,
+     .keys = opt_keys,
+     .activation_key = "activation_function",
+     .activation = "relu",
+     .read = read_opt},
+    {.architecture = "GPT2LMHeadModel",
+     .model_type = "gpt2",
+     .models = "GPT-2",
+     .tensors = {.attention_norm = "ln_1",
+                 .ffn_norm = "ln_2",
+                 .query_key_value = "attn.c_attn",
+                 .attention_out = "attn.c_proj",
+                 .gate = "",
+                 .up = "mlp.c_fc",
+                 .down = "mlp.c_proj",
+                 .transposed = true},
+     .names = gpt_names("wpe"),
+     .tied_embedding = true,
+     .norm_epsilon = 1e-5,
+     .keys = gpt_keys,
+     .shape = {.ffn_times = 4},
+     .activation_key = "activation_function",
+     .activation = "gelu_new",
+     .read = read_gpt2},
+    {.architecture = "GPTNeoXForCausalLM",
+     .model_type = "gpt_neox",
+     .models = "GPT-NeoX, Pythia",
+     .tensors = {.query_key_value = "attention.query_key_value",
+                 .heads = {.parts = HeadOrder::each_head},
+                 .attention_out = "attention.dense",
+                 .gate = "",
+                 .up = "mlp.dense_h_to_4h",
+                 .down = "mlp.dense_4h_to_h"},
+     .names = {neox_names("embed_out"), neox_names("lm_head")},
+     .norm_epsilon = 1e-5,
+     .rope = {.partial = true, .rotated = 0.25},
+     .keys = neox_keys,
+     .activation = "gelu",
+     .read = read_gpt_neox},
+    gptj,
+    codegen(),
 };
 
 /// Lists all architectures: "LlamaForCausalLM, ..."

@@ -14,6 +14,16 @@ namespace paceline::models {
 /// (checkpoint/expert_stacks.hpp).
 enum class ExpertOrder { below, in_turn };
 
+/// How queries, keys and values of all heads lie in a folder's tensors.
+struct HeadOrder {
+  static constexpr int each_head = 0;
+  /// The number of parts of a fused tensor, each with queries, keys and values of its own heads.
+  int parts = 1;
+  bool values_first = false; ///< Values come before keys in each part.
+  /// Rows that are rotated together are neighbours; here they are half of the rotated ones apart.
+  bool neighbours = false;
+};
+
 /// Names of a block's tensors, below "model.layers.N."; an empty name: there is none.
 struct BlockTensors {
   const char* attention_norm = "input_layernorm";
@@ -29,7 +39,17 @@ struct BlockTensors {
   const char* shared_expert = "mlp.shared_experts.";            ///< Before the names of its parts.
   const char* shared_gate = "mlp.shared_expert_gate";
   ExpertOrder order = ExpertOrder::below;
-  bool fused = false; ///< It has qkv_proj and gate_up_proj, in place of three and two tensors.
+  const char* query = "self_attn.q_proj";
+  const char* key = "self_attn.k_proj";
+  const char* value = "self_attn.v_proj";
+  const char* query_key_value = ""; ///< One tensor in place of these three.
+  HeadOrder heads = {};
+  const char* attention_out = "self_attn.o_proj";
+  const char* gate = "mlp.gate_proj";
+  const char* up = "mlp.up_proj";
+  const char* gate_up = ""; ///< One tensor in place of these two.
+  const char* down = "mlp.down_proj";
+  bool transposed = false; ///< Matrices of blocks are [inputs, outputs].
   /// Recurrent layers have delta_joined and delta_rates, in place of two tensors each.
   bool joined_heads = false;
 };
@@ -40,6 +60,16 @@ struct ModelNames {
   const char* head = "lm_head";
   /// Prefixes of tensors that are not read: other parts of a model that does more than write.
   std::vector<const char*> others = {};
+  const char* embedding = "embed_tokens";
+  const char* positions = ""; ///< The table of learned positions.
+  const char* blocks = "layers.";
+  const char* final_norm = "norm";
+};
+
+/// A key of config.json that most families have, and a family's own name for it.
+struct OwnKey {
+  const char* key;
+  const char* own;
 };
 
 /// Sizes that config.json may leave out; 0: it may not.
@@ -48,6 +78,7 @@ struct ShapeDefaults {
   int kv_heads = 0; ///< 0: as many as heads.
   int vocabulary = 0;
   int context = 0;
+  int ffn_times = 0; ///< A feed-forward is so many times as wide as a row.
 };
 
 /// Names of a block that drafts, by multi-token prediction (mtp.hpp), and of what it needs beside
@@ -84,6 +115,7 @@ struct Family {
   bool tied_embedding = false;
   double norm_epsilon = 1e-6;
   RopeRules rope = {};
+  std::span<const OwnKey> keys = {};
   ShapeDefaults shape = {};
   int head_dim = 0; ///< 0: hidden size / heads
   const char* activation_key = "hidden_act";

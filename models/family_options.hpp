@@ -28,5 +28,10 @@ void read_smollm3(text::JsonFields& fields, ModelConfig& config);
 void read_gemma2(text::JsonFields& fields, ModelConfig& config);
 void read_olmo3(text::JsonFields& fields, ModelConfig& config);
 void read_gemma3(text::JsonFields& fields, ModelConfig& config);
+void read_gpt2(text::JsonFields& fields, ModelConfig& config);
+void read_gpt_neox(text::JsonFields& fields, ModelConfig& config);
+void read_opt(text::JsonFields& fields, ModelConfig& config);
+void read_gptj(text::JsonFields& fields, ModelConfig& config);
+void read_codegen(text::JsonFields& fields, ModelConfig& config);
 
 } // namespace paceline::models

@@ -224,7 +224,7 @@ private:
   void leave_to_others() {
     if (options_.only)
       for (const TensorRole role :
-           {TensorRole::embedding, TensorRole::head, TensorRole::final_norm})
+           {TensorRole::embedding, TensorRole::positions, TensorRole::head, TensorRole::final_norm})
         tensors_->ignore({role});
     for (int layer = 0; layer < config_.layers + config_.draft_blocks; ++layer)
       if (!is_loaded(layer))

@@ -113,8 +113,13 @@ private:
     const LayerPart table = part_of_table(only_head ? head : embedding);
     if (first)
       w.embedding = packer_.pack({table}, c.hidden);
+    if (first && c.positions && shard_.number == 0) // added once in the sum over shards
+      w.positions = packer_.pack(
+          {{{TensorRole::positions}, c.positions->rows, false, {{c.positions->first, c.context}}}},
+          c.hidden);
     w.cached = first ? cached_with(w.embedding) : cached_with(table);
-    const LayerPart own = part_of_table(tied && !only_head ? embedding : head);
+    LayerPart own = part_of_table(tied && !only_head ? embedding : head);
+    own.bias = c.head_bias;
     if (last)
       w.head = tied && !options_.head && first ? w.embedding
                                                : packer_.pack({own}, c.hidden, options_.head);
@@ -332,6 +337,8 @@ private:
   std::shared_ptr<const gpu::Weight> gate_up(int i) {
     const ModelConfig& c = config_;
     const Range own = shard_.ffn(c);
+    if (!c.gated)
+      return layer({{{TensorRole::up, i}, c.ffn, c.ffn_bias, {own}}}, c.hidden);
     if (tensors_.has(TensorRole::gate_up))
       return layer({{{TensorRole::gate_up, i},
                      2 * c.ffn,
@@ -354,8 +361,10 @@ private:
                         shard_.is_one() ? std::nullopt : std::optional(own));
   }
 
-  /// Returns null if the family has no such norm.
+  /// Returns null if the family has no such norm. size: that of a norm of rows, or of heads.
   Norm norm(TensorKey key, int size, float times = 1) {
+    if (config_.layer_norms)
+      return packer_.layer_norm(key, size);
     return packer_.norm(key, size, config_.norms_plus_one ? 1 : 0, times);
   }
 

@@ -212,6 +212,17 @@ std::shared_ptr<gpu::Buffer> Packer::norm(TensorKey key, int size, float plus, f
   return values ? upload(*values) : nullptr;
 }
 
+std::shared_ptr<gpu::Buffer> Packer::layer_norm(TensorKey key, int size) {
+  if (!tensors_.has(key.role))
+    return nullptr;
+  auto values = keep(tensors_.vector(key, size));
+  const auto bias = values ? keep(tensors_.bias(key, size)) : std::nullopt;
+  if (!bias)
+    return nullptr;
+  values->insert(values->end(), bias->begin(), bias->end());
+  return upload(*values);
+}
+
 std::shared_ptr<gpu::Buffer> Packer::upload(const std::vector<float>& values) {
   auto buffer = keep(device_.upload(values));
   bytes_ += buffer ? values.size() * sizeof(float) : 0;

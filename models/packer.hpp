@@ -39,6 +39,8 @@ public:
   /// Packs a norm's weight, to which `plus` is added, `times` a factor. Null if the family has no
   /// such norm.
   std::shared_ptr<gpu::Buffer> norm(TensorKey key, int size, float plus, float times = 1);
+  /// Packs a layer norm's weight, and behind it its bias. Null if the family has no such norm.
+  std::shared_ptr<gpu::Buffer> layer_norm(TensorKey key, int size);
   std::shared_ptr<gpu::Buffer> upload(const std::vector<float>& values);
 
   /// Returns the value, or none after an error, which it remembers.

@@ -286,15 +286,16 @@ StoredQuantization read_quantization(text::JsonFields& config, bool stacks) {
 
 json::object quantization_config(const gpu::Quantization& blocks,
                                  const std::optional<gpu::Quantization>& head,
+                                 const std::string& head_name,
                                  const std::vector<std::string>& plain) {
   json::object layers;
   json::array exclude;
   for (const std::string& layer : plain)
     exclude.emplace_back("*." + layer);
   if (head)
-    layers["lm_head"] = quark_layer(*head);
+    layers[head_name] = quark_layer(*head);
   else
-    exclude.emplace_back("lm_head");
+    exclude.emplace_back(head_name);
   return {{"quant_method", "quark"},
           {"quant_mode", "eager_mode"},
           {"global_quant_config", quark_layer(blocks)},

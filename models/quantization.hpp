@@ -45,6 +45,7 @@ StoredQuantization read_quantization(text::JsonFields& config, bool stacks);
 /// none. plain: the names in a block of layers that are never quantized.
 boost::json::object quantization_config(const gpu::Quantization& blocks,
                                         const std::optional<gpu::Quantization>& head,
+                                        const std::string& head_name,
                                         const std::vector<std::string>& plain);
 
 } // namespace paceline::models

@@ -23,8 +23,6 @@ namespace paceline::models {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* head_name = "lm_head.weight";
-constexpr const char* embedding_name = "model.embed_tokens.weight";
 /// Amounts that are encoded, or copied, at a time.
 constexpr int weights_at_once = 1 << 22;
 constexpr std::size_t bytes_at_once = std::size_t(1) << 24;
@@ -78,8 +76,9 @@ Result<void> write_text(const fs::path& path, const std::string& contents) {
 
 class Quantizer {
 public:
-  Quantizer(TensorFiles files, const QuantizeOptions& options, bool tied)
-      : files_(std::move(files)), options_(options), tied_(tied) {}
+  Quantizer(TensorFiles files, const QuantizeOptions& options, bool tied, const OuterNames& names)
+      : files_(std::move(files)), options_(options), tied_(tied), head_(names.head + ".weight"),
+        embedding_(names.embedding + ".weight") {}
 
   Result<QuantizationReport> write(const fs::path& folder) {
     plan();
@@ -104,17 +103,17 @@ private:
       const std::string& name = tensor.entry->name;
       items.push_back({name, tensor.entry, format_for(*tensor.entry)});
       // A quantized head is no longer the embedding, so each of them needs a tensor of its own.
-      if (options_.head && tied_ && name == embedding_name && !files_.has(head_name))
-        items.push_back({head_name, tensor.entry, options_.head});
-      if (options_.head && tied_ && name == head_name && !files_.has(embedding_name))
-        items.push_back({embedding_name, tensor.entry, std::nullopt});
+      if (options_.head && tied_ && name == embedding_ && !files_.has(head_))
+        items.push_back({head_, tensor.entry, options_.head});
+      if (options_.head && tied_ && name == head_ && !files_.has(embedding_))
+        items.push_back({embedding_, tensor.entry, std::nullopt});
     }
   }
 
   std::optional<gpu::Quantization> format_for(const TensorEntry& entry) const {
     if (entry.shape.size() != 2)
       return {};
-    if (entry.name == head_name)
+    if (entry.name == head_)
       return options_.head;
     return is_block_weight(entry.name) ? std::optional(options_.blocks) : std::nullopt;
   }
@@ -227,6 +226,8 @@ private:
   TensorFiles files_;
   const QuantizeOptions& options_;
   bool tied_;
+  std::string head_; ///< What the folder calls the head, and the embedding:
+  std::string embedding_;
   std::vector<std::vector<Item>> items_; ///< Items of each file.
   std::map<std::string, std::string> weight_map_;
   std::map<std::string, QuantizedKind> kinds_;
@@ -271,11 +272,11 @@ std::vector<std::string> unquantized_in(const ModelConfig& config) {
 }
 
 Result<void> write_config(const fs::path& from, const fs::path& to, const QuantizeOptions& options,
-                          const std::vector<std::string>& plain) {
+                          const std::string& head, const std::vector<std::string>& plain) {
   auto config = read_json_object((from / "config.json").string());
   if (!config)
     return tl::unexpected(config.error());
-  (*config)["quantization_config"] = quantization_config(options.blocks, options.head, plain);
+  (*config)["quantization_config"] = quantization_config(options.blocks, options.head, head, plain);
   if (options.head)
     (*config)["tie_word_embeddings"] = false;
   return write_text(to / "config.json", boost::json::serialize(*config));
@@ -296,25 +297,33 @@ Result<QuantizationReport> quantize_checkpoint(const std::string& location, cons
                 fmt::format("{} is quantized already (by {})", text::shown_path(location),
                             config->quantization.method),
                 "give the original, whose weights are BF16, F16 or F32");
+  const Family& family = family_of(config->architecture);
+  if (family.tensors.transposed)
+    return fail(ErrorCode::unsupported,
+                fmt::format("{}: {} has matrices whose rows are inputs, along which blocks lie",
+                            text::shown_path(location), config->architecture),
+                "quantize it while it is loaded, with --weights");
   auto files = TensorFiles::open(location);
   if (!files)
     return tl::unexpected(files.error());
   for (const TensorFiles::Stored& tensor : files->tensors())
-    if (tensor.entry->shape.size() > 2 && !is_convolution(tensor.entry->name))
+    if (tensor.entry->shape.size() > 2 && !is_convolution(tensor.entry->name) &&
+        !is_computed(tensor.entry->name))
       return fail(ErrorCode::unsupported,
                   fmt::format("{}: tensor {} has the matrices of all experts in one",
                               text::shown_path(location), text::shown(tensor.entry->name)),
                   "quantize a checkpoint with a tensor for each expert, or this one while it is "
                   "loaded, with --weights");
   const std::vector<std::string> plain = unquantized_in(*config);
-  Quantizer quantizer(std::move(*files), options, config->tied_embedding);
+  const OuterNames names = OuterNames::of(names_in(*files, family));
+  Quantizer quantizer(std::move(*files), options, config->tied_embedding, names);
   Result<QuantizationReport> report;
   const auto written = base::write_folder(path, [&](const std::string& folder) -> Result<void> {
     report = quantizer.write(folder);
     if (!report)
       return tl::unexpected(report.error());
     return copy_others(location, folder).and_then([&] {
-      return write_config(location, folder, options, plain);
+      return write_config(location, folder, options, names.head, plain);
     });
   });
   if (!written)

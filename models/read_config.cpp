@@ -10,6 +10,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <limits>
+#include <utility>
 
 namespace paceline::models {
 namespace json = boost::json;
@@ -18,6 +19,7 @@ namespace {
 /// Options of models like these that change results. One that the family did not read is refused,
 /// unless it is off.
 constexpr const char* changing_options[] = {
+    "add_cross_attention",
     "alibi",
     "attention_bias",
     "attention_chunk_size",
@@ -46,6 +48,7 @@ constexpr const char* changing_options[] = {
     "residual_multiplier",
     "rope_local_base_freq",
     "routed_scaling_factor",
+    "scale_attn_by_inverse_layer_idx",
     "shared_expert_intermediate_size",
     "sliding_window",
     "swiglu_alpha",
@@ -68,13 +71,20 @@ void refuse_other_options(text::JsonFields& fields, const ModelConfig& c) {
 }
 
 void read_activation(text::JsonFields& fields, const Family& family, ModelConfig& c) {
+  using enum gpu::Activation;
+  constexpr std::pair<const char*, gpu::Activation> known[] = {
+      {"silu", silu},          {"swish", silu},          {"gelu_pytorch_tanh", gelu_tanh},
+      {"gelu_new", gelu_tanh}, {"gelu_fast", gelu_tanh}, {"gelu", gelu},
+      {"relu", relu},
+  };
   const std::string name = fields.string(family.activation_key, family.activation);
-  if (name == "gelu_pytorch_tanh" || name == "gelu_new")
-    c.gating.activation = gpu::Activation::gelu_tanh;
-  else if (name != "silu" && name != "swish")
+  const auto at = std::ranges::find(known, name, [](const auto& each) { return each.first; });
+  if (at != std::end(known))
+    c.gating.activation = at->second;
+  else
     fields.wrong(ErrorCode::unsupported,
                  fmt::format("{} {} is not known", family.activation_key, text::shown(name)),
-                 "use a checkpoint with silu or gelu_pytorch_tanh");
+                 "use a checkpoint with silu, gelu, gelu_pytorch_tanh or relu");
 }
 
 void read_shape(text::JsonFields& fields, const Family& family, ModelConfig& c) {
@@ -90,9 +100,8 @@ void read_shape(text::JsonFields& fields, const Family& family, ModelConfig& c) 
   c.head_dim = int(fields.integer("head_dim", 1, limits::head_dim_max,
                                   family.head_dim > 0 ? family.head_dim : c.hidden / c.heads));
   // A model of mixtures alone need not say how wide a dense layer would be.
-  c.ffn =
-      int(fields.integer("intermediate_size", 1, 8 * limits::hidden_max,
-                         fields.find("moe_intermediate_size") ? std::optional(1) : std::nullopt));
+  const int usual = fields.find("moe_intermediate_size") ? 1 : sizes.ffn_times * c.hidden;
+  c.ffn = int(fields.integer("intermediate_size", 1, 8 * limits::hidden_max, absent(usual)));
   c.vocabulary =
       int(fields.integer("vocab_size", 1, text::limits::vocabulary_max, absent(sizes.vocabulary)));
   c.context =
@@ -144,16 +153,29 @@ const json::object* text_part(text::JsonFields& fields, const Family& family,
   return nullptr;
 }
 
+/// Gives keys that the family calls otherwise their usual names, and adds its own to `spelled`.
+json::object usual_keys(json::object object, const Family& family, text::Spellings& spelled) {
+  for (const auto& [key, own] : family.keys)
+    if (object.contains(own)) {
+      const json::value value = object.at(own);
+      object[key] = value;
+      spelled.emplace(key, own);
+    }
+  return object;
+}
+
 } // namespace
 
 Result<ModelConfig> read_config(const std::string& where, const json::object& object,
-                                const text::Spellings& spelled) {
-  text::JsonFields whole(where, object, spelled);
+                                const text::Spellings& spellings) {
+  text::Spellings spelled = spellings;
+  text::JsonFields whole(where, object, spellings);
   const Family* family = find_family(whole);
   const json::object* text = family ? text_part(whole, *family, object) : nullptr;
   if (!text)
     return tl::unexpected(*whole.error());
-  text::JsonFields fields(text == &object ? where : where + ": " + family->text_config, *text,
+  const json::object usual = usual_keys(*text, *family, spelled);
+  text::JsonFields fields(text == &object ? where : where + ": " + family->text_config, usual,
                           spelled);
   ModelConfig c;
   c.text_only = text != &object;

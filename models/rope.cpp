@@ -121,7 +121,8 @@ double trained_positions(text::JsonFields& fields, text::JsonFields& inner,
 /// Reads a rotation from the object that describes it.
 RopeConfig read_object(text::JsonFields& fields, const std::string& key, const json::object& object,
                        ModelConfig& config, double theta, const RopeRules& rules) {
-  const bool flat = !fields.spellings().empty(); // a file of another format, without objects
+  // A file of another format has no objects, but names of its own for what is in this one.
+  const bool flat = fields.spellings().contains("rope_type");
   text::JsonFields inner(flat ? fields.where() : fields.where() + ": " + key, object,
                          fields.spellings());
   theta = inner.number("rope_theta", rope_theta_min, rope_theta_max, theta);
@@ -133,7 +134,11 @@ RopeConfig read_object(text::JsonFields& fields, const std::string& key, const j
                 fmt::format("{} is not known for {}", inner.spelled("partial_rotary_factor"),
                             config.architecture),
                 "use a checkpoint that rotates whole heads");
-  const int dims = int(config.head_dim * rotated) / 2 * 2;
+  const int part = int(config.head_dim * rotated);
+  const int dims =
+      (*rules.rotated_key == '\0' ? part
+                                  : int(fields.integer(rules.rotated_key, 2, config.head_dim))) /
+      2 * 2;
   const double trained = trained_positions(fields, inner, config, rules);
   RopeConfig out = rotation({inner, theta, dims, trained}, type, config.context);
   // This option scales queries behind the positions of training, which no operation here does.

@@ -12,10 +12,11 @@ inline constexpr double rope_theta_max = 1e12;
 
 /// The differences between families.
 struct RopeRules {
-  double theta = 10'000; ///< Base if config.json does not give one.
-  bool partial = false;  ///< A part of a head may be rotated.
-  double rotated = 1;    ///< This part of it, if config.json does not give one.
-  bool scaled = true;    ///< Scalings are known; not those of Phi 3, whose "yarn" is another one.
+  double theta = 10'000;        ///< Base if config.json does not give one.
+  bool partial = false;         ///< A part of a head may be rotated.
+  double rotated = 1;           ///< This part of it, if config.json does not give one.
+  const char* rotated_key = ""; ///< Gives the number of rotated dimensions in place of a part.
+  bool scaled = true; ///< Scalings are known; not those of Phi 3, whose "yarn" is another one.
   /// The factor of a "yarn" over `yarn_trained` positions that is not cut to whole pairs, if
   /// config.json describes no rotation; 0: it is not scaled then.
   double yarn_factor = 0;

@@ -54,8 +54,8 @@ WeightSizes sizes_of(const ModelConfig& c, const TensorSource& tensors, gpu::DTy
   const double table = double(c.vocabulary) * c.hidden / 8;
   const double plain = 8.0 * double(gpu::size_of(dtype));
   WeightSizes sizes;
-  sizes.layer =
-      (attention + 3.0 * c.stored_ffn()) * c.hidden / 8 * block_bits(tensors, dtype, options);
+  sizes.layer = (attention + c.ffn_products() * c.stored_ffn()) * c.hidden / 8 *
+                block_bits(tensors, dtype, options);
   sizes.embedding = table * plain;
   sizes.head = table * (options.head ? bits_of(options.head->format) : plain);
   return sizes;

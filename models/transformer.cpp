@@ -170,10 +170,13 @@ private:
         return;
       if (ends && wanted < space.rows.rows())
         all(&Pass::narrow);
-      all(&Pass::attend, i);
-      add_up(operations, passes);
-      all(&Pass::feed_forward, i);
-      add_up(operations, passes);
+      // Attention has read its rows already, so another part that reads the same may come first.
+      const auto add = [&](auto part) {
+        all(part, i);
+        add_up(operations, passes);
+      };
+      add(config_.parallel ? &Pass::feed_forward : &Pass::attend);
+      add(config_.parallel ? &Pass::attend : &Pass::feed_forward);
     }
     all(&Pass::leave);
   }

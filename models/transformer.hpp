@@ -1,5 +1,5 @@
-// The decoder-only transformer of Llama (Touvron et al. 2023) and the families that grew from it,
-// written once over the device layer's operations.
+// The decoder-only transformer of GPT-2 (Radford et al. 2019), of Llama (Touvron et al. 2023) and
+// of the families that grew from them, written once over the device layer's operations.
 #pragma once
 
 #include "models/config.hpp"

@@ -113,7 +113,7 @@ Result<void> TransformerShard::allocate(TransformerWorkspace& workspace, const g
       {&space.all.qkv, rows, blocks ? qkv : 0},
       {&space.all.attended, rows, blocks ? attended : 0},
       {&space.rates, rows, blocks ? rule.rates() : 0},
-      {&space.all.gate_up, rows, 2 * ffn},
+      {&space.all.gate_up, rows, c.gated ? 2 * ffn : 0},
       {&space.all.activated, rows, ffn},
       {&space.mixture.scores, rows, mixture.experts + mixture.shared_gate},
       {&space.mixture.gate_up, picks, 2 * mixture.ffn},
@@ -177,6 +177,8 @@ void TransformerShard::Pass::embed(gpu::Operations& operations, gpu::Tensor out)
     operations.embed_drawn(out, table, space_.drawn, scale);
   else
     operations.embed(out, table, shard_.place_.number > 0 ? own_.tokens : space_.tokens, scale);
+  if (shard_.weights_.positions)
+    operations.embed_add(out, *shard_.weights_.positions, space_.rows.position);
 }
 
 /// Sets the residual to the features of the position before each row. Several of the target are
@@ -229,11 +231,20 @@ void TransformerShard::Pass::tap(gpu::Operations& operations, int layer, gpu::Te
                          space_.features.left);
 }
 
+void TransformerShard::Pass::normalise(gpu::Operations& operations, gpu::Tensor out, gpu::Tensor in,
+                                       const Norm& norm) const {
+  const float* const weight = floats(norm);
+  if (config().layer_norms)
+    operations.layer_norm(out, in, weight, weight + in.cols, config().norm_epsilon);
+  else
+    operations.rms_norm(out, in, weight, config().norm_epsilon);
+}
+
 /// Returns what a sublayer reads: the residual, normalised if the family has a norm before it.
 gpu::Tensor TransformerShard::Pass::input(gpu::Operations& operations, const Norm& norm) const {
   if (!norm)
     return at_.residual;
-  operations.rms_norm(at_.normed, at_.residual, floats(norm), config().norm_epsilon);
+  normalise(operations, at_.normed, at_.residual, norm);
   return at_.normed;
 }
 
@@ -368,8 +379,14 @@ void TransformerShard::Pass::feed_forward(gpu::Operations& operations, int i) {
 }
 
 void TransformerShard::Pass::feed_dense(gpu::Operations& operations, const TransformerBlock& b) {
-  multiply(operations, at_.gate_up, input(operations, b.ffn_norm), *b.gate_up, at_.fast);
-  operations.gate(at_.activated, at_.gate_up, config().gating);
+  const bool gated = config().gated;
+  const bool same_norm = config().parallel && !b.ffn_norm;
+  multiply(operations, gated ? at_.gate_up : at_.activated,
+           input(operations, same_norm ? b.attention_norm : b.ffn_norm), *b.gate_up, at_.fast);
+  if (gated)
+    operations.gate(at_.activated, at_.gate_up, config().gating);
+  else
+    operations.activate(at_.activated, at_.activated, config().gating.activation);
   output(operations, b.ffn_post_norm, [&](gpu::Tensor out, bool add) {
     multiply(operations, out, at_.activated, *b.down, at_.fast, add);
   });
@@ -432,7 +449,7 @@ void TransformerShard::Pass::leave(gpu::Operations& operations) {
       operations.gather(space_.left.slice(0, rows()), at_.residual, space_.first_rows(rows()));
     return;
   }
-  operations.rms_norm(at_.normed, at_.residual, floats(shard_.weights_.final_norm), c.norm_epsilon);
+  normalise(operations, at_.normed, at_.residual, shard_.weights_.final_norm);
   if (c.fusion)
     operations.scatter(space_.features.own, c.fusion->goes_on_normed ? at_.normed : at_.residual,
                        space_.features.left);

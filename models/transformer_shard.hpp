@@ -17,7 +17,7 @@ struct Activations {
   gpu::Tensor normed;    ///< [rows, hidden]
   gpu::Tensor qkv;       ///< [rows, what TransformerBlock::qkv of any layer gives]
   gpu::Tensor attended;  ///< [rows, heads * head_dim], or a recurrent layer's values if more
-  gpu::Tensor gate_up;   ///< [rows, 2 ffn]
+  gpu::Tensor gate_up;   ///< [rows, 2 ffn]; empty: feed-forwards have no gates.
   gpu::Tensor activated; ///< [rows, ffn]
   int fast = 0;          ///< Number of rows, the last ones, that take the fast path.
 
@@ -169,6 +169,8 @@ public:
       return shard.addends[sums_ % 2].slice(0, rows());
     }
     void embed(gpu::Operations& operations, gpu::Tensor out) const;
+    void normalise(gpu::Operations& operations, gpu::Tensor out, gpu::Tensor in,
+                   const Norm& norm) const;
     void take_features(gpu::Operations& operations) const;
     void join(gpu::Operations& operations) const;
     void tap(gpu::Operations& operations, int layer, gpu::Tensor rows) const;

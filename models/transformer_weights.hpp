@@ -8,7 +8,8 @@
 
 namespace paceline::models {
 
-/// A norm's weight, f32; null if a family has none.
+/// A norm's weight, f32, and behind it its bias, if it is a layer norm (ModelConfig::layer_norms);
+/// null if a family has none.
 using Norm = std::shared_ptr<gpu::Buffer>;
 
 /// One block's weights, packed for the device, with their biases. In a shard (shards.hpp) heads and
@@ -28,16 +29,17 @@ struct TransformerBlock {
   std::shared_ptr<const gpu::Weight> attention_out; ///< [hidden, heads * head_dim], or values
   std::shared_ptr<gpu::Buffer> sinks;               ///< [heads], f32; null: the family has none.
   Norm attention_post_norm;                         ///< [hidden]
-  Norm ffn_norm;                                    ///< [hidden]
+  Norm ffn_norm; ///< [hidden]; null where there is none, or the block is parallel and has one norm.
   /// [experts, hidden], below it the gate of the shared expert, if it has one; null: the block is
   /// dense. In a mixture `gate_up` and `down` hold all experts' one below the other.
   std::shared_ptr<const gpu::Weight> router;
   std::shared_ptr<gpu::Buffer> choice_bias; ///< [experts], f32; null: experts are chosen by score.
   std::shared_ptr<const gpu::Weight> shared_gate_up; ///< Of the shared expert; null: there is none.
   std::shared_ptr<const gpu::Weight> shared_down;
-  std::shared_ptr<const gpu::Weight> gate_up; ///< gate, up one below the other
-  std::shared_ptr<const gpu::Weight> down;    ///< [hidden, ffn]
-  Norm ffn_post_norm;                         ///< [hidden]
+  /// gate, up one below the other, or only up (ModelConfig::gated)
+  std::shared_ptr<const gpu::Weight> gate_up;
+  std::shared_ptr<const gpu::Weight> down; ///< [hidden, ffn]
+  Norm ffn_post_norm;                      ///< [hidden]
 };
 
 /// cos and sin of every position, f32, [context, pairs that are rotated].
@@ -55,6 +57,8 @@ struct TransformerWeights {
   /// [vocabulary, hidden], or a shard's part of these rows, as with the head; null: other layers
   /// come before these.
   std::shared_ptr<const gpu::Weight> embedding;
+  /// [context, hidden], in the shard and the stage that begin; null: no positions are learned.
+  std::shared_ptr<const gpu::Weight> positions;
   int first_layer = 0;
   std::vector<TransformerBlock> blocks;
   Norm final_norm; ///< [hidden]

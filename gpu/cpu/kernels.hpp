@@ -65,6 +65,9 @@ public:
   /// Computes an RMS norm. out, in, weight: [cols]; may be in place.
   virtual void rms_norm(float* out, const float* in, const float* weight, int cols,
                         float epsilon) const = 0;
+  /// Computes a layer norm. out, in, weight, bias: [cols]; may be in place.
+  virtual void layer_norm(float* out, const float* in, const float* weight, const float* bias,
+                          int cols, float epsilon) const = 0;
   /// Rotates pairs (i, i + half) of one head in place. cos, sin: [half]
   virtual void rotate(float* head, const float* cos, const float* sin, int half) const = 0;
   /// Computes attention of one sequence's rows at `positions` (ascending) over what each of them
@@ -75,6 +78,8 @@ public:
   /// Gates up[i] by gate[i] (Gating).
   virtual void gate(float* out, const float* gate, const float* up, int n,
                     const Gating& gating) const = 0;
+  /// Sets out[i] = activation(in[i]), not of clamped_silu; may be in place.
+  virtual void activate(float* out, const float* in, int n, Activation activation) const = 0;
   /// Sets x[i] = cap * tanh(x[i] / cap).
   virtual void soft_cap(float* x, int n, float cap) const = 0;
   /// Advances the state of a value head by a row (DeltaRule). state: [key_dim, value_dim]; value:

@@ -107,6 +107,21 @@ void CpuOperations::embed(Tensor out, const Weight& table, std::span<const Token
   barrier();
 }
 
+void CpuOperations::embed_add(Tensor out, const Weight& table, std::span<const std::int32_t> ids) {
+  const PackedWeight& w = packed(table);
+  assert(out.rows == int(ids.size()) && out.cols == w.inputs());
+  embedded_.resize(std::size_t(out.cols));
+  const Share rows = share(out.rows);
+  for (int r = rows.begin; r < rows.end; ++r) {
+    const std::int32_t id = ids[std::size_t(r)];
+    if (id < 0 || id >= w.outputs())
+      continue;
+    w.read_output(id, embedded_.data());
+    std::transform(out.row(r), out.row(r) + out.cols, embedded_.data(), out.row(r), std::plus());
+  }
+  barrier();
+}
+
 void CpuOperations::rms_norm(Tensor out, Tensor in, const float* weight, float epsilon) {
   assert(out.rows == in.rows && out.cols == in.cols);
   const Share rows = share(in.rows);
@@ -123,6 +138,15 @@ void CpuOperations::rms_norm_add(Tensor out, Tensor in, const float* weight, flo
     team_.kernels.rms_norm(normed_.data(), in.row(r), weight, in.cols, epsilon);
     std::transform(out.row(r), out.row(r) + out.cols, normed_.data(), out.row(r), std::plus());
   }
+  barrier();
+}
+
+void CpuOperations::layer_norm(Tensor out, Tensor in, const float* weight, const float* bias,
+                               float epsilon) {
+  assert(out.rows == in.rows && out.cols == in.cols);
+  const Share rows = share(in.rows);
+  for (int r = rows.begin; r < rows.end; ++r)
+    team_.kernels.layer_norm(out.row(r), in.row(r), weight, bias, in.cols, epsilon);
   barrier();
 }
 
@@ -263,39 +287,43 @@ void CpuOperations::attend(Tensor out, Tensor q, Share heads,
   }
 }
 
-void CpuOperations::gate(Tensor out, Tensor in, const Gating& gating) {
-  assert(out.rows == in.rows && in.cols == 2 * out.cols);
-  const int runs = (out.cols + element_run - 1) / element_run;
-  const Share items = share(out.rows * runs);
-  for (int item = items.begin; item < items.end; ++item) {
-    const int r = item / runs;
-    const int first = item % runs * element_run;
-    const int count = std::min(element_run, out.cols - first);
-    team_.kernels.gate(out.row(r) + first, in.row(r) + first, in.row(r) + out.cols + first, count,
-                       gating);
-  }
-  barrier();
-}
-
-void CpuOperations::soft_cap(Tensor x, float cap) {
+template <class F>
+void CpuOperations::for_runs(Tensor x, const F& each) {
   const int runs = (x.cols + element_run - 1) / element_run;
   const Share items = share(x.rows * runs);
   for (int item = items.begin; item < items.end; ++item) {
     const int first = item % runs * element_run;
-    team_.kernels.soft_cap(x.row(item / runs) + first, std::min(element_run, x.cols - first), cap);
+    each(item / runs, first, std::min(element_run, x.cols - first));
   }
   barrier();
 }
 
+void CpuOperations::gate(Tensor out, Tensor in, const Gating& gating) {
+  assert(out.rows == in.rows && in.cols == 2 * out.cols);
+  for_runs(out, [&](int r, int first, int count) {
+    team_.kernels.gate(out.row(r) + first, in.row(r) + first, in.row(r) + out.cols + first, count,
+                       gating);
+  });
+}
+
+void CpuOperations::activate(Tensor out, Tensor in, Activation activation) {
+  assert(out.rows == in.rows && out.cols == in.cols);
+  assert(activation != Activation::clamped_silu);
+  for_runs(out, [&](int r, int first, int count) {
+    team_.kernels.activate(out.row(r) + first, in.row(r) + first, count, activation);
+  });
+}
+
+void CpuOperations::soft_cap(Tensor x, float cap) {
+  for_runs(x, [&](int r, int first, int count) {
+    team_.kernels.soft_cap(x.row(r) + first, count, cap);
+  });
+}
+
 void CpuOperations::sum(Tensor out, std::span<const Tensor> parts, bool add) {
-  const int runs = (out.cols + element_run - 1) / element_run;
-  const Share items = share(out.rows * runs);
-  for (int item = items.begin; item < items.end; ++item) {
-    const int r = item / runs;
-    const int first = item % runs * element_run;
-    sum_run(out.row(r) + first, parts, r, first, std::min(element_run, out.cols - first), add);
-  }
-  barrier();
+  for_runs(out, [&](int r, int first, int count) {
+    sum_run(out.row(r) + first, parts, r, first, count, add);
+  });
 }
 
 void CpuOperations::gather(Tensor out, Tensor in, std::span<const std::int32_t> rows) {

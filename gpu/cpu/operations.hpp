@@ -87,8 +87,11 @@ public:
 
   void embed(Tensor out, const Weight& table, std::span<const TokenId> tokens,
              float scale) override;
+  void embed_add(Tensor out, const Weight& table, std::span<const std::int32_t> ids) override;
   void rms_norm(Tensor out, Tensor in, const float* weight, float epsilon) override;
   void rms_norm_add(Tensor out, Tensor in, const float* weight, float epsilon) override;
+  void layer_norm(Tensor out, Tensor in, const float* weight, const float* bias,
+                  float epsilon) override;
   void linear(Tensor out, Tensor in, const Weight& w) override;
   void linear_add(Tensor out, Tensor in, const Weight& w) override;
   void rope_store(Tensor qkv, int heads, const RopeTable& rope, const HeadNorms& norms,
@@ -100,6 +103,7 @@ public:
   void gated_rms_norm(Tensor x, Tensor gates, const float* weight, int width,
                       float epsilon) override;
   void gate(Tensor out, Tensor in, const Gating& gating) override;
+  void activate(Tensor out, Tensor in, Activation activation) override;
   void soft_cap(Tensor x, float cap) override;
   void gather(Tensor out, Tensor in, std::span<const std::int32_t> rows) override;
   void scatter(Tensor out, Tensor in, std::span<const std::int32_t> rows) override;
@@ -125,6 +129,10 @@ private:
   };
   /// Returns this rank's part of `items`.
   Share share(int items) const;
+  /// Calls each(row, first column, columns) for this rank's part of a tensor, in runs of a row, and
+  /// waits for the other ranks.
+  template <class F>
+  void for_runs(Tensor x, const F& each);
   const std::byte* stage(Tensor in, const PackedWeight& w);
   void product(Tensor out, Tensor in, const Weight& w, bool add);
   void part_product(Tensor out, Tensor in, const PackedWeight& w, bool add);
@@ -168,6 +176,7 @@ private:
   std::vector<ExpertPart> expert_parts_;
   Scratch gathered_; ///< Rows of one expert.
   std::vector<float> normed_;
+  std::vector<float> embedded_;
   sampling::WarpScratch warp_scratch_;
   std::vector<float> probabilities_;
   std::vector<TokenId> prefix_;

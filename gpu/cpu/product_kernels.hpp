@@ -46,6 +46,10 @@ public:
                 float epsilon) const override {
     portable_.rms_norm(out, in, weight, cols, epsilon);
   }
+  void layer_norm(float* out, const float* in, const float* weight, const float* bias, int cols,
+                  float epsilon) const override {
+    portable_.layer_norm(out, in, weight, bias, cols, epsilon);
+  }
   void rotate(float* head, const float* cos, const float* sin, int half) const override {
     portable_.rotate(head, cos, sin, half);
   }
@@ -56,6 +60,9 @@ public:
   void gate(float* out, const float* gate, const float* up, int n,
             const Gating& gating) const override {
     portable_.gate(out, gate, up, n, gating);
+  }
+  void activate(float* out, const float* in, int n, Activation activation) const override {
+    portable_.activate(out, in, n, activation);
   }
   void soft_cap(float* x, int n, float cap) const override { portable_.soft_cap(x, n, cap); }
   void advance_delta(float* state, const float* key, int key_dim, float* value, int value_dim,

@@ -37,6 +37,17 @@ float value_element(const KvHead& kv, int position, int d) {
   return element(kv.dtype, kv.values(position / kv.page_tokens), std::size_t(at));
 }
 
+/// Returns activation(x), not of clamped_silu.
+float activated(float x, Activation activation) {
+  if (activation == Activation::relu)
+    return x < 0 ? 0 : x;
+  if (activation == Activation::gelu)
+    return x / 2 * std::erfc(-x / std::numbers::sqrt2_v<float>);
+  // (1 + tanh(y)) / 2 is sigmoid(2 y).
+  const float y = std::sqrt(2 / std::numbers::pi_v<float>) * (x + 0.044715f * x * x * x);
+  return x / (1 + std::exp(activation == Activation::silu ? -x : -2 * y));
+}
+
 class ScalarKernels final : public Kernels {
 public:
   const char* name() const override { return "scalar"; }
@@ -99,6 +110,20 @@ public:
       out[i] = in[i] * factor * weight[i];
   }
 
+  void layer_norm(float* out, const float* in, const float* weight, const float* bias, int cols,
+                  float epsilon) const override {
+    float total = 0;
+    for (int i = 0; i < cols; ++i)
+      total += in[i];
+    const float mean = total / float(cols);
+    float squares = 0;
+    for (int i = 0; i < cols; ++i)
+      squares += (in[i] - mean) * (in[i] - mean);
+    const float factor = 1 / std::sqrt(squares / float(cols) + epsilon);
+    for (int i = 0; i < cols; ++i)
+      out[i] = (in[i] - mean) * factor * weight[i] + bias[i];
+  }
+
   void rotate(float* head, const float* cos, const float* sin, int half) const override {
     for (int i = 0; i < half; ++i) {
       const float a = head[i];
@@ -121,12 +146,13 @@ public:
     const Activation activation = gating.activation;
     if (activation == Activation::clamped_silu)
       return gate_clamped(out, gate, up, n, gating);
-    for (int i = 0; i < n; ++i) {
-      const float x = gate[i];
-      // (1 + tanh(y)) / 2 is sigmoid(2 y).
-      const float y = std::sqrt(2 / std::numbers::pi_v<float>) * (x + 0.044715f * x * x * x);
-      out[i] = x / (1 + std::exp(activation == Activation::silu ? -x : -2 * y)) * up[i];
-    }
+    for (int i = 0; i < n; ++i)
+      out[i] = activated(gate[i], activation) * up[i];
+  }
+
+  void activate(float* out, const float* in, int n, Activation activation) const override {
+    for (int i = 0; i < n; ++i)
+      out[i] = activated(in[i], activation);
   }
 
   void soft_cap(float* x, int n, float cap) const override {

@@ -49,33 +49,38 @@ struct Operands {
 /// tokens: those of the rows; null: they are at `places`.
 template <class Reader>
 __global__ void embed_rows(Tensor out, PackedWeight table, const std::int32_t* tokens,
-                           const std::int32_t* const* places, float scale) {
+                           const std::int32_t* const* places, float scale, bool add) {
   ptx::await_previous();
   const int row = int(blockIdx.x);
   const std::int32_t token = tokens ? tokens[row] : *places[row];
   const bool known = token >= 0 && token < table.layout.outputs;
-  for (int i = int(threadIdx.x); i < out.cols; i += int(blockDim.x))
-    out.row(row)[i] = known ? Reader::value(table, token, i) * scale : 0.0f;
+  for (int i = int(threadIdx.x); i < out.cols; i += int(blockDim.x)) {
+    const float value = known ? Reader::value(table, token, i) * scale : 0.0f;
+    float& to = out.row(row)[i];
+    to = add ? to + value : value;
+  }
 }
 
 template <class Reader>
 cudaError_t launch_embed(const Queue& queue, Tensor out, const PackedWeight& table,
-                         const std::int32_t* tokens, const std::int32_t* const* places,
-                         float scale) {
+                         const std::int32_t* tokens, const std::int32_t* const* places, float scale,
+                         bool add) {
   return launch(queue, dim3(unsigned(out.rows)), row_threads, 0, embed_rows<Reader>, out, table,
-                tokens, places, scale);
+                tokens, places, scale, add);
 }
 
 cudaError_t embed_from(const Queue& queue, Tensor out, const PackedWeight& table,
-                       const std::int32_t* tokens, const std::int32_t* const* places, float scale) {
+                       const std::int32_t* tokens, const std::int32_t* const* places, float scale,
+                       bool add = false) {
   switch (table.layout.format) {
   case WeightFormat::f32:
-    return launch_embed<Numbers<float>>(queue, out, table, tokens, places, scale);
+    return launch_embed<Numbers<float>>(queue, out, table, tokens, places, scale, add);
   case WeightFormat::f16:
-    return launch_embed<Numbers<base::f16>>(queue, out, table, tokens, places, scale);
+    return launch_embed<Numbers<base::f16>>(queue, out, table, tokens, places, scale, add);
   default:
     return with_weights(table.layout.format, [&](auto weights) {
-      return launch_embed<Operands<decltype(weights)>>(queue, out, table, tokens, places, scale);
+      return launch_embed<Operands<decltype(weights)>>(queue, out, table, tokens, places, scale,
+                                                       add);
     });
   }
 }
@@ -103,18 +108,19 @@ int norm_threads(int cols) {
                     block_warps_max * warp_lanes);
 }
 
-/// Normalises rows, one block per row. A thread takes pairs of neighbours, which stay in registers
-/// if they are few.
+/// Normalises rows, one block per row: with a bias (`centred`) by layer norms, else by RMS norms. A
+/// thread takes pairs of neighbours, which stay in registers if they are few.
+template <bool centred>
 __global__ void __launch_bounds__(block_warps_max* warp_lanes)
-    norm_rows(Tensor out, Tensor in, const float* weight, float epsilon, bool add,
-              StagedRows staged) {
+    norm_rows(Tensor out, Tensor in, const float* weight, const float* bias, float epsilon,
+              bool add, StagedRows staged) {
   auto& shared = ptx::shared_memory<NormShared>();
   const int row = int(blockIdx.x);
   const int cols = in.cols;
   const int step = 2 * int(blockDim.x);
   const int begin = 2 * int(threadIdx.x);
-  const auto pair_of = [cols](const float* from, int i) {
-    return float2{i < cols ? from[i] : 0.0f, i + 1 < cols ? from[i + 1] : 0.0f};
+  const auto pair_of = [cols](const float* from, int i, float minus = 0) {
+    return float2{i < cols ? from[i] - minus : 0.0f, i + 1 < cols ? from[i + 1] - minus : 0.0f};
   };
   float2 weights[pairs_max];
 #pragma unroll
@@ -127,18 +133,38 @@ __global__ void __launch_bounds__(block_warps_max* warp_lanes)
 #pragma unroll
   for (int k = 0; k < pairs_max; ++k)
     kept[k] = pair_of(from, begin + k * step);
+  float mean = 0;
+  if constexpr (centred) {
+    float total = 0;
+#pragma unroll
+    for (int k = 0; k < pairs_max; ++k)
+      total += kept[k].x + kept[k].y;
+    for (int i = begin + pairs_max * step; i < cols; i += step) {
+      const float2 pair = pair_of(from, i);
+      total += pair.x + pair.y;
+    }
+    mean = block_reduce(total, Add(), shared.sums) / float(cols);
+#pragma unroll
+    for (int k = 0; k < pairs_max; ++k) // Behind the row's end are zeros.
+      kept[k] = {begin + k * step < cols ? kept[k].x - mean : 0.0f,
+                 begin + k * step + 1 < cols ? kept[k].y - mean : 0.0f};
+  }
   float squares = 0;
 #pragma unroll
   for (int k = 0; k < pairs_max; ++k)
     squares = fmaf(kept[k].y, kept[k].y, fmaf(kept[k].x, kept[k].x, squares));
   for (int i = begin + pairs_max * step; i < cols; i += step) {
-    const float2 pair = pair_of(from, i);
+    const float2 pair = pair_of(from, i, mean);
     squares = fmaf(pair.y, pair.y, fmaf(pair.x, pair.x, squares));
   }
   squares = block_reduce(squares, Add(), shared.sums);
   const float factor = 1 / sqrtf(squares / float(cols) + epsilon);
   const auto leave = [&](int i, float2 value, float2 by) {
-    const float2 normed{value.x * factor * by.x, value.y * factor * by.y};
+    float2 normed{value.x * factor * by.x, value.y * factor * by.y};
+    if constexpr (centred) {
+      const float2 plus = pair_of(bias, i);
+      normed = {normed.x + plus.x, normed.y + plus.y};
+    }
     if (i < cols)
       to[i] = add ? to[i] + normed.x : normed.x;
     if (i + 1 < cols)
@@ -153,7 +179,7 @@ __global__ void __launch_bounds__(block_warps_max* warp_lanes)
     if (const int i = begin + k * step; i < all)
       leave(i, kept[k], weights[k]);
   for (int i = begin + pairs_max * step; i < all; i += step)
-    leave(i, pair_of(from, i), pair_of(weight, i));
+    leave(i, pair_of(from, i, mean), pair_of(weight, i));
 }
 
 /// Returns `x`, at most `most`; NaN stays NaN.
@@ -161,20 +187,31 @@ __device__ float at_most(float x, float most) {
   return x > most ? most : x;
 }
 
+/// Returns activation(x), not of clamped_silu.
+__device__ float activated(float x, Activation activation) {
+  if (activation == Activation::silu)
+    return x / (1 + expf(-x));
+  if (activation == Activation::relu)
+    return x < 0 ? 0 : x;
+  if (activation == Activation::gelu)
+    return x / 2 * erfcf(-0.7071067812f * x); // sqrt(1 / 2)
+  constexpr float root = 0.7978845608f;       // sqrt(2 / pi)
+  const float y = root * (x + 0.044715f * x * x * x);
+  return x / (1 + expf(-2 * y)); // (1 + tanh(y)) / 2 is sigmoid(2 y).
+}
+
 __device__ float gated(float x, float up, const Gating& gating) {
-  if (gating.activation == Activation::silu)
-    return x / (1 + expf(-x)) * up;
   if (gating.activation == Activation::clamped_silu) {
     const float gate = at_most(x, gating.limit);
     const float value = -at_most(-at_most(up, gating.limit), gating.limit);
     return gate / (1 + expf(-gating.alpha * gate)) * (value + 1);
   }
-  constexpr float root = 0.7978845608f; // sqrt(2 / pi)
-  const float y = root * (x + 0.044715f * x * x * x);
-  return x / (1 + expf(-2 * y)) * up; // (1 + tanh(y)) / 2 is sigmoid(2 y).
+  return activated(x, gating.activation) * up;
 }
 
-__global__ void gate_rows(Tensor out, Tensor in, Gating gating, StagedRows staged) {
+/// Sets a number of each row to what make(row, column) returns.
+template <class F>
+__device__ void make_rows(Tensor out, StagedRows staged, const F& make) {
   ptx::await_previous();
   const int column = int(blockIdx.x * blockDim.x + threadIdx.x);
   const int row = int(blockIdx.y);
@@ -182,11 +219,22 @@ __global__ void gate_rows(Tensor out, Tensor in, Gating gating, StagedRows stage
     return;
   float value = 0;
   if (column < out.cols) {
-    value = gated(in.row(row)[column], in.row(row)[out.cols + column], gating);
+    value = make(row, column);
     out.row(row)[column] = value;
   }
   if (staged.data)
     store_staged(staged, out.cols, row, column, value);
+}
+
+__global__ void gate_rows(Tensor out, Tensor in, Gating gating, StagedRows staged) {
+  make_rows(out, staged, [&](int row, int column) {
+    return gated(in.row(row)[column], in.row(row)[out.cols + column], gating);
+  });
+}
+
+__global__ void activate_rows(Tensor out, Tensor in, Activation activation, StagedRows staged) {
+  make_rows(out, staged,
+            [&](int row, int column) { return activated(in.row(row)[column], activation); });
 }
 
 __global__ void cap_rows(Tensor x, float cap) {
@@ -267,6 +315,11 @@ cudaError_t embed_drawn(const Queue& queue, Tensor out, const PackedWeight& tabl
   return embed_from(queue, out, table, nullptr, places, scale);
 }
 
+cudaError_t embed_add(const Queue& queue, Tensor out, const PackedWeight& table,
+                      const std::int32_t* ids) {
+  return embed_from(queue, out, table, ids, nullptr, 1, true);
+}
+
 cudaError_t stage(const Queue& queue, StagedRows out, Tensor in) {
   return launch(queue, grid_over(staged_steps(in.cols) * step_inputs, in.rows), row_threads, 0,
                 stage_rows, out, in);
@@ -275,13 +328,25 @@ cudaError_t stage(const Queue& queue, StagedRows out, Tensor in) {
 cudaError_t rms_norm(const Queue& queue, Tensor out, Tensor in, const float* weight, float epsilon,
                      bool add, StagedRows staged) {
   return launch(queue, dim3(unsigned(in.rows)), norm_threads(in.cols), sizeof(NormShared),
-                norm_rows, out, in, weight, epsilon, add, staged);
+                norm_rows<false>, out, in, weight, nullptr, epsilon, add, staged);
+}
+
+cudaError_t layer_norm(const Queue& queue, Tensor out, Tensor in, const float* weight,
+                       const float* bias, float epsilon, StagedRows staged) {
+  return launch(queue, dim3(unsigned(in.rows)), norm_threads(in.cols), sizeof(NormShared),
+                norm_rows<true>, out, in, weight, bias, epsilon, false, staged);
 }
 
 cudaError_t gate(const Queue& queue, Tensor out, Tensor in, const Gating& gating,
                  StagedRows staged) {
   return launch(queue, grid_over(staged_steps(out.cols) * step_inputs, out.rows), row_threads, 0,
                 gate_rows, out, in, gating, staged);
+}
+
+cudaError_t activate(const Queue& queue, Tensor out, Tensor in, Activation activation,
+                     StagedRows staged) {
+  return launch(queue, grid_over(staged_steps(out.cols) * step_inputs, out.rows), row_threads, 0,
+                activate_rows, out, in, activation, staged);
 }
 
 cudaError_t soft_cap(const Queue& queue, Tensor x, float cap) {

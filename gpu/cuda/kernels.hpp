@@ -88,6 +88,9 @@ cudaError_t embed(const Queue& queue, Tensor out, const PackedWeight& table,
 /// Does the same with row r's token at places[r]; places: [rows].
 cudaError_t embed_drawn(const Queue& queue, Tensor out, const PackedWeight& table,
                         const std::int32_t* const* places, float scale);
+/// Sets out[r] += table[ids[r]]; ids: [rows]. Unknown ids add nothing.
+cudaError_t embed_add(const Queue& queue, Tensor out, const PackedWeight& table,
+                      const std::int32_t* ids);
 
 // ---- Rows that meet a product of bf16 ---------------------------------------------------------
 
@@ -173,9 +176,15 @@ cudaError_t compare(const Queue& queue, std::int32_t* differ, Tensor a, Tensor b
 /// May be in place unless `add`. staged: gets the result; not with `add`.
 cudaError_t rms_norm(const Queue& queue, Tensor out, Tensor in, const float* weight, float epsilon,
                      bool add, StagedRows staged = {});
+/// Computes layer norms (Operations::layer_norm). weight, bias: [cols]. May be in place.
+cudaError_t layer_norm(const Queue& queue, Tensor out, Tensor in, const float* weight,
+                       const float* bias, float epsilon, StagedRows staged);
 /// Gates in[r, n + i] by in[r, i] (Gating); in: [rows, 2 n], out: [rows, n].
 cudaError_t gate(const Queue& queue, Tensor out, Tensor in, const Gating& gating,
                  StagedRows staged = {});
+/// Sets out = activation(in), not of clamped_silu. May be in place.
+cudaError_t activate(const Queue& queue, Tensor out, Tensor in, Activation activation,
+                     StagedRows staged);
 /// Sets x = cap * tanh(x / cap).
 cudaError_t soft_cap(const Queue& queue, Tensor x, float cap);
 /// Sets out = parts[0] + parts[1] + ..., each number in this order, or += the sum with `add`.

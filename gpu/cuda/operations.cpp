@@ -142,6 +142,13 @@ void CudaOperations::embed_drawn(Tensor out, const Weight& table,
   PACELINE_CUDA_CHECK(kernels::embed_drawn(queue("embed_drawn"), out, packed(table), sent, scale));
 }
 
+void CudaOperations::embed_add(Tensor out, const Weight& table, std::span<const std::int32_t> ids) {
+  assert(out.rows == int(ids.size()) && out.cols == table.inputs());
+  staged_ = {};
+  const std::int32_t* sent = arguments_.put(ids);
+  PACELINE_CUDA_CHECK(kernels::embed_add(queue("embed_add"), out, packed(table), sent));
+}
+
 // Lets the operation that makes a product's rows stage them along with it.
 kernels::StagedRows CudaOperations::stage_with(Tensor out) {
   staged_ = {};
@@ -163,6 +170,14 @@ void CudaOperations::rms_norm_add(Tensor out, Tensor in, const float* weight, fl
   assert(out.rows == in.rows && out.cols == in.cols);
   staged_ = {};
   PACELINE_CUDA_CHECK(kernels::rms_norm(queue("rms_norm"), out, in, weight, epsilon, true));
+}
+
+void CudaOperations::layer_norm(Tensor out, Tensor in, const float* weight, const float* bias,
+                                float epsilon) {
+  assert(out.rows == in.rows && out.cols == in.cols);
+  const kernels::StagedRows staged = stage_with(out);
+  PACELINE_CUDA_CHECK(
+      kernels::layer_norm(queue("layer_norm"), out, in, weight, bias, epsilon, staged));
 }
 
 void CudaOperations::linear(Tensor out, Tensor in, const Weight& w) {
@@ -271,6 +286,13 @@ void CudaOperations::gate(Tensor out, Tensor in, const Gating& gating) {
   assert(out.rows == in.rows && in.cols == 2 * out.cols);
   const kernels::StagedRows staged = stage_with(out);
   PACELINE_CUDA_CHECK(kernels::gate(queue("gate"), out, in, gating, staged));
+}
+
+void CudaOperations::activate(Tensor out, Tensor in, Activation activation) {
+  assert(out.rows == in.rows && out.cols == in.cols);
+  assert(activation != Activation::clamped_silu);
+  const kernels::StagedRows staged = stage_with(out);
+  PACELINE_CUDA_CHECK(kernels::activate(queue("activate"), out, in, activation, staged));
 }
 
 void CudaOperations::soft_cap(Tensor x, float cap) {

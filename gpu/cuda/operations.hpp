@@ -61,8 +61,11 @@ public:
              float scale) override;
   void embed_drawn(Tensor out, const Weight& table, std::span<const TokenId* const> places,
                    float scale) override;
+  void embed_add(Tensor out, const Weight& table, std::span<const std::int32_t> ids) override;
   void rms_norm(Tensor out, Tensor in, const float* weight, float epsilon) override;
   void rms_norm_add(Tensor out, Tensor in, const float* weight, float epsilon) override;
+  void layer_norm(Tensor out, Tensor in, const float* weight, const float* bias,
+                  float epsilon) override;
   void linear(Tensor out, Tensor in, const Weight& w) override;
   void linear_add(Tensor out, Tensor in, const Weight& w) override;
   void linear_fast(Tensor out, Tensor in, const Weight& w, bool add) override;
@@ -75,6 +78,7 @@ public:
   void gated_rms_norm(Tensor x, Tensor gates, const float* weight, int width,
                       float epsilon) override;
   void gate(Tensor out, Tensor in, const Gating& gating) override;
+  void activate(Tensor out, Tensor in, Activation activation) override;
   void soft_cap(Tensor x, float cap) override;
   void gather(Tensor out, Tensor in, std::span<const std::int32_t> rows) override;
   void scatter(Tensor out, Tensor in, std::span<const std::int32_t> rows) override;

@@ -2,36 +2,14 @@
 
 #include "gpu/mx.hpp"
 #include "gpu/shares.hpp"
+#include "models/checkpoint/transpose.hpp"
 #include "models/checkpoint/widen.hpp"
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <fmt/format.h>
 
 namespace paceline::models {
-namespace {
-
-/// Rows of a matrix that are written together where it is transposed: what they read of a row of
-/// the source is a few lines of the cache.
-constexpr int rows_together = 32;
-
-/// Sets to[r, c] = from[c, first + step * r]; to: [rows, cols], from: [cols, width].
-template <class Word>
-void transpose(const Word* from, int width, int first, int step, Word* to, int rows, int cols) {
-  const int runs = (rows + rows_together - 1) / rows_together;
-  const std::size_t bytes = std::size_t(rows) * std::size_t(cols) * sizeof(Word);
-  gpu::for_shares(runs, bytes, [=](int begin, int end) {
-    for (int run = begin; run < end; ++run) {
-      const int last = std::min((run + 1) * rows_together, rows);
-      for (int c = 0; c < cols; ++c)
-        for (int r = run * rows_together; r < last; ++r)
-          to[std::ptrdiff_t(r) * cols + c] = from[std::ptrdiff_t(c) * width + first + step * r];
-    }
-  });
-}
-
-} // namespace
 
 bool ExpertStacks::has(const std::string& stack) const {
   return files_->has(stack) || files_->has(stack + "_blocks");

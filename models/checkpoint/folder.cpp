@@ -15,22 +15,6 @@ namespace paceline::models {
 
 using text::shown_path;
 
-namespace {
-
-/// Returns the names of the family that this folder has.
-const ModelNames& names_in(const TensorFiles& files, const Family& family) {
-  for (const ModelNames& names : family.names)
-    if (files.has(std::string(names.prefix) + "embed_tokens.weight"))
-      return names;
-  return family.names.front();
-}
-
-int experts_in(const ModelConfig& config) {
-  return config.mixture ? config.mixture->experts : 0;
-}
-
-} // namespace
-
 Result<ModelConfig> FolderSource::config() const {
   const std::string path = file("config.json");
   return check_not_foreign(location(), "config.json")
@@ -46,9 +30,8 @@ Result<std::unique_ptr<TensorSource>> FolderSource::tensors(const ModelConfig& c
         const ModelNames& names = names_in(files, family);
         for (const char* other : names.others)
           files.ignore_all(other);
-        return std::make_unique<FolderTensors>(std::move(files), family.tensors,
-                                               config.quantization, OuterNames::of(names),
-                                               experts_in(config));
+        return std::make_unique<FolderTensors>(std::move(files), family.tensors, config,
+                                               OuterNames::of(names));
       });
 }
 
@@ -75,11 +58,10 @@ Result<std::unique_ptr<TensorSource>> FolderSource::mtp_tensors(const ModelConfi
         if (files.tensors().empty())
           return nullptr;
         return std::make_unique<FolderTensors>(
-            std::move(files), family.tensors, config.quantization,
+            std::move(files), family.tensors, config,
             OuterNames{named(names.blocks), *names.blocks != '\0', named(names.embedding),
                        named(names.final_norm), named(names.head), named(names.fusion),
-                       named(names.fusion_norm), named(names.token_norm)},
-            experts_in(config));
+                       named(names.fusion_norm), named(names.token_norm)});
       });
 }
 

@@ -1,22 +1,25 @@
 #include "models/checkpoint/folder_tensors.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 
 namespace paceline::models {
+
 ModelPart part_of(std::string_view name) {
   const auto has = [name](std::string_view word) {
     return name.find(word) != std::string_view::npos;
   };
-  if (has("embed_tokens"))
-    return ModelPart::embedding;
-  if (has("lm_head"))
+  if (has("lm_head") || has("embed_out"))
     return ModelPart::head;
-  if (has("norm"))
+  if (has("embed_") || has("wte.") || has("wpe."))
+    return ModelPart::embedding;
+  if (has("norm") || has("ln_"))
     return ModelPart::norms;
-  if (has("self_attn") || has("linear_attn"))
+  if (has("attn.") || has(".attention."))
     return ModelPart::attention;
-  return has("mlp") || has("block_sparse_moe") ? ModelPart::feed_forward : ModelPart::other;
+  return has("mlp") || has("block_sparse_moe") || has(".fc") ? ModelPart::feed_forward
+                                                             : ModelPart::other;
 }
 
 bool is_block_weight(std::string_view name) {
@@ -25,9 +28,16 @@ bool is_block_weight(std::string_view name) {
                       name.ends_with(".shared_expert_gate.weight");
   const bool rates = name.ends_with(".in_proj_a.weight") || name.ends_with(".in_proj_b.weight") ||
                      name.ends_with(".in_proj_ba.weight");
-  const bool in_block = name.starts_with("model.layers.") ||
-                        name.starts_with("model.language_model.layers.") ||
-                        name.starts_with("language_model.model.layers.");
+  constexpr std::string_view blocks[] = {"model.layers.",
+                                         "model.language_model.layers.",
+                                         "language_model.model.layers.",
+                                         "model.decoder.layers.",
+                                         "decoder.layers.",
+                                         "gpt_neox.layers.",
+                                         "transformer.h.",
+                                         "h."};
+  const bool in_block = std::ranges::any_of(
+      blocks, [&](std::string_view prefix) { return name.starts_with(prefix); });
   return name.ends_with(".weight") && !router && !rates && in_block &&
          (part == ModelPart::attention || part == ModelPart::feed_forward);
 }
@@ -36,15 +46,39 @@ bool is_convolution(std::string_view name) {
   return name.ends_with(".conv1d.weight");
 }
 
-/// Ignores tensors that change nothing: stored copies of the rotary frequencies, which are computed
-/// from config.json, and scales of what is not quantized here.
+bool is_computed(std::string_view name) {
+  constexpr std::string_view endings[] = {".rotary_emb.inv_freq", ".attn.bias",
+                                          ".attn.masked_bias",    ".attn.causal_mask",
+                                          ".attention.bias",      ".attention.masked_bias"};
+  return std::ranges::any_of(endings,
+                             [&](std::string_view ending) { return name.ends_with(ending); });
+}
+
+const ModelNames& names_in(const TensorFiles& files, const Family& family) {
+  const auto at = [&](bool with_head) {
+    return std::ranges::find_if(family.names, [&](const ModelNames& names) {
+      const OuterNames outer = OuterNames::of(names);
+      return files.has(outer.embedding + ".weight") &&
+             (!with_head || files.has(outer.head + ".weight"));
+    });
+  };
+  for (const bool with_head : {true, false})
+    if (const auto names = at(with_head); names != family.names.end())
+      return *names;
+  return family.names.front();
+}
+
+/// Ignores tensors that change nothing: stored copies of what is computed from config.json, and
+/// scales of what is not quantized here.
 FolderTensors::FolderTensors(TensorFiles files, const BlockTensors& names,
-                             StoredQuantization quantization, OuterNames outer, int experts)
+                             const ModelConfig& config, OuterNames outer)
     : files_(std::move(files)), names_(names), outer_(std::move(outer)),
-      stacks_(files_, names.order, experts), quantized_(files_, std::move(quantization)) {
+      stacks_(files_, names.order, config.mixture ? config.mixture->experts : 0),
+      quantized_(files_, config.quantization) {
+  for (const TensorRole role : {TensorRole::query, TensorRole::key, TensorRole::query_key_value})
+    orders_[role] = row_order(role, config, names.heads);
   for (const TensorFiles::Stored& tensor : files_.tensors())
-    if (tensor.entry->name.ends_with(".self_attn.rotary_emb.inv_freq") ||
-        quantized_.is_of_activations(tensor.entry->name))
+    if (is_computed(tensor.entry->name) || quantized_.is_of_activations(tensor.entry->name))
       files_.ignore(tensor.entry->name);
 }
 
@@ -52,11 +86,11 @@ bool FolderTensors::has(TensorRole role) const {
   switch (role) {
   case TensorRole::query:
   case TensorRole::key:
-  case TensorRole::value:
-  case TensorRole::gate:
-  case TensorRole::up: return !names_.fused;
+  case TensorRole::value: return *names_.query_key_value == '\0';
+  case TensorRole::gate: return *names_.gate_up == '\0' && *names_.gate != '\0';
+  case TensorRole::up: return *names_.gate_up == '\0';
   case TensorRole::query_key_value:
-  case TensorRole::gate_up: return names_.fused;
+  case TensorRole::gate_up: return *name_in_block(role) != '\0';
   case TensorRole::delta_joined:
   case TensorRole::delta_rates: return names_.joined_heads;
   case TensorRole::attention_norm:
@@ -80,7 +114,23 @@ std::string FolderTensors::stack_of(TensorKey key) const {
   return stacks_.has(name) ? name : "";
 }
 
+bool FolderTensors::is_transposed(TensorRole role) const {
+  return names_.transposed && role != TensorRole::embedding && role != TensorRole::head &&
+         role != TensorRole::positions;
+}
+
 Result<gpu::HostMatrix> FolderTensors::matrix(TensorKey key, int rows, int cols) {
+  const bool turned = is_transposed(key.role);
+  const RowOrder order = order_of(key.role);
+  return stored(key, turned ? cols : rows, turned ? rows : cols)
+      .map([&](const gpu::HostMatrix& matrix) {
+        const gpu::HostMatrix upright = turned ? ordered_.transposed(matrix) : matrix;
+        return order.is_own() ? upright : ordered_.ordered(upright, order);
+      });
+}
+
+/// Returns a matrix as it lies in the files.
+Result<gpu::HostMatrix> FolderTensors::stored(TensorKey key, int rows, int cols) {
   if (const std::string stack = stack_of(key); !stack.empty())
     return stacks_.matrix(stack, key, rows, cols);
   const std::string layer = name_of(key);
@@ -94,7 +144,15 @@ Result<gpu::HostMatrix> FolderTensors::matrix(TensorKey key, int rows, int cols)
 Result<std::vector<float>> FolderTensors::bias(TensorKey key, int size) {
   if (const std::string stack = stack_of(key); !stack.empty())
     return stacks_.bias(stack, key, size);
-  return files_.vector(name_of(key) + ".bias", size);
+  const RowOrder order = order_of(key.role);
+  return files_.vector(name_of(key) + ".bias", size).map([&](std::vector<float>&& stored) {
+    if (order.is_own())
+      return std::move(stored);
+    std::vector<float> out;
+    for (int i = 0; i < size; ++i)
+      out.push_back(stored[std::size_t(order.in_file(i))]);
+    return out;
+  });
 }
 
 /// Folders have the logarithm of a speed's size.
@@ -111,6 +169,7 @@ void FolderTensors::release(TensorKey key) {
     return stacks_.release(stack);
   files_.release(name(key));
   quantized_.release(name_of(key));
+  ordered_.release();
 }
 
 void FolderTensors::read_ahead_tables() const {
@@ -137,6 +196,7 @@ std::string FolderTensors::name(TensorKey key) const {
 std::string FolderTensors::name_of(TensorKey key) const {
   switch (key.role) {
   case TensorRole::embedding: return outer_.embedding;
+  case TensorRole::positions: return outer_.positions;
   case TensorRole::head: return outer_.head;
   case TensorRole::final_norm: return outer_.final_norm;
   case TensorRole::fusion: return outer_.fusion;
@@ -160,10 +220,10 @@ std::string FolderTensors::name_of_expert(TensorKey key) const {
 const char* FolderTensors::name_in_block(TensorRole role) const {
   switch (role) {
   case TensorRole::attention_norm: return names_.attention_norm;
-  case TensorRole::query: return "self_attn.q_proj";
-  case TensorRole::key: return "self_attn.k_proj";
-  case TensorRole::value: return "self_attn.v_proj";
-  case TensorRole::query_key_value: return "self_attn.qkv_proj";
+  case TensorRole::query: return names_.query;
+  case TensorRole::key: return names_.key;
+  case TensorRole::value: return names_.value;
+  case TensorRole::query_key_value: return names_.query_key_value;
   case TensorRole::query_norm: return "self_attn.q_norm";
   case TensorRole::key_norm: return "self_attn.k_norm";
   case TensorRole::sinks: return "self_attn.sinks";
@@ -178,21 +238,22 @@ const char* FolderTensors::name_in_block(TensorRole role) const {
   case TensorRole::delta_offset: return "linear_attn.dt_bias";
   case TensorRole::delta_norm: return "linear_attn.norm";
   case TensorRole::delta_out: return "linear_attn.out_proj";
-  case TensorRole::attention_out: return "self_attn.o_proj";
+  case TensorRole::attention_out: return names_.attention_out;
   case TensorRole::attention_post_norm: return names_.attention_post_norm;
   case TensorRole::ffn_norm: return names_.ffn_norm;
   case TensorRole::router: return names_.router;
   case TensorRole::choice_bias: return names_.choice_bias;
   case TensorRole::shared_gate: return names_.shared_gate;
-  case TensorRole::gate: return "mlp.gate_proj";
-  case TensorRole::up: return "mlp.up_proj";
-  case TensorRole::gate_up: return "mlp.gate_up_proj";
-  case TensorRole::down: return "mlp.down_proj";
+  case TensorRole::gate: return names_.gate;
+  case TensorRole::up: return names_.up;
+  case TensorRole::gate_up: return names_.gate_up;
+  case TensorRole::down: return names_.down;
   case TensorRole::ffn_post_norm: return names_.ffn_post_norm;
   case TensorRole::fusion:
   case TensorRole::fusion_norm:
   case TensorRole::token_norm:
   case TensorRole::embedding:
+  case TensorRole::positions:
   case TensorRole::head:
   case TensorRole::final_norm: break;
   }

@@ -3,10 +3,12 @@
 
 #include "models/checkpoint/expert_stacks.hpp"
 #include "models/checkpoint/quantized_weights.hpp"
+#include "models/checkpoint/row_order.hpp"
 #include "models/checkpoint/tensor_files.hpp"
 #include "models/checkpoint/tensor_source.hpp"
 #include "models/families.hpp"
 
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -19,6 +21,9 @@ bool is_block_weight(std::string_view name);
 
 /// Returns whether a tensor of this name is a convolution's, of rank 3.
 bool is_convolution(std::string_view name);
+/// Returns whether a tensor of this name is a stored copy of what is computed: a mask of what
+/// positions see, or the rotary frequencies.
+bool is_computed(std::string_view name);
 
 /// Names of the tensors that are in no block, and the prefix of those that are.
 struct OuterNames {
@@ -30,18 +35,25 @@ struct OuterNames {
   std::string fusion = "";
   std::string fusion_norm = "";
   std::string token_norm = "";
+  std::string positions = "";
 
   static OuterNames of(const ModelNames& names) {
     const std::string prefix = names.prefix;
-    return {prefix + "layers.", true, prefix + "embed_tokens", prefix + "norm", names.head};
+    OuterNames outer{prefix + names.blocks, true, prefix + names.embedding,
+                     prefix + names.final_norm, names.head};
+    outer.positions = prefix + names.positions;
+    return outer;
   }
 };
 
+/// Returns the names of the family that this folder has.
+const ModelNames& names_in(const TensorFiles& files, const Family& family);
+
 class FolderTensors final : public TensorSource {
 public:
-  /// experts: of a mixture; 0: there is none.
-  FolderTensors(TensorFiles files, const BlockTensors& names, StoredQuantization quantization,
-                OuterNames outer, int experts = 0);
+  /// config: of which the tensors are; it need not outlive this object.
+  FolderTensors(TensorFiles files, const BlockTensors& names, const ModelConfig& config,
+                OuterNames outer);
 
   bool has(TensorRole role) const override;
   gpu::DType dtype() const override { return files_.dtype(); }
@@ -57,7 +69,10 @@ public:
   void read_ahead_tables() const override;
   void read_ahead_block(int block) const override;
   void release(TensorKey key) override;
-  void ignore(TensorKey key) override { files_.ignore(name_of(key) + ".weight"); }
+  void ignore(TensorKey key) override {
+    for (const char* part : {".weight", ".bias"})
+      files_.ignore(name_of(key) + part);
+  }
   void ignore_block(int block) override { files_.ignore_all(prefix_of(block)); }
   std::string name(TensorKey key) const override;
   Result<void> check_all_taken() const override { return files_.check_all_taken(); }
@@ -70,12 +85,20 @@ private:
   const char* name_in_block(TensorRole role) const;
   std::string name_of_expert(TensorKey key) const;
   std::string stack_of(TensorKey key) const;
+  Result<gpu::HostMatrix> stored(TensorKey key, int rows, int cols);
+  bool is_transposed(TensorRole role) const;
+  RowOrder order_of(TensorRole role) const {
+    const auto at = orders_.find(role);
+    return at == orders_.end() ? RowOrder() : at->second;
+  }
 
   TensorFiles files_;
   BlockTensors names_;
   OuterNames outer_;
   ExpertStacks stacks_; ///< Reads the tensors of `files_`, as does:
   QuantizedWeights quantized_;
+  std::map<TensorRole, RowOrder> orders_;
+  OrderedMatrices ordered_;
 };
 
 } // namespace paceline::models

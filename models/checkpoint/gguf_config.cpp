@@ -21,6 +21,8 @@ constexpr GgufArchitecture known_architectures[] = {
     {"gemma3", "Gemma3ForCausalLM"},
     {"glm4moe", "Glm4MoeForCausalLM", false, "post_attention_norm", 2},
     {"gpt-oss", "GptOssForCausalLM", false, "post_attention_norm", 3},
+    {"gpt2", "GPT2LMHeadModel", false, "ffn_norm", 1, true},
+    {"gptneox", "GPTNeoXForCausalLM", false, "ffn_norm", 1, true},
     {"granite", "GraniteForCausalLM", true},
     {"llama", "LlamaForCausalLM", true},
     {"mistral3", "MistralForCausalLM", true},
@@ -52,6 +54,7 @@ constexpr Renamed renamed[] = {
     {"max_position_embeddings", "context_length"},
     {"rms_norm_eps", "attention.layer_norm_rms_epsilon"},
     {"rope_theta", "rope.freq_base"},
+    {"use_parallel_residual", "use_parallel_residual"},
     {"attn_logit_softcapping", "attn_logit_softcapping"},
     {"final_logit_softcapping", "final_logit_softcapping"},
     {"num_experts_per_tok", "expert_used_count"},
@@ -123,8 +126,10 @@ public:
     translate_shape();
     translate_rope();
     config_["tie_word_embeddings"] = files_.tensor("output.weight") == nullptr;
+    if (architecture_.layer_norms)
+      put(config_, {"rms_norm_eps", "attention.layer_norm_epsilon"});
     if (!config_.contains("rms_norm_eps"))
-      wrong(key("attention.layer_norm_rms_epsilon") + " is missing");
+      wrong(spelled_["rms_norm_eps"] + " is missing");
     if (error_)
       return tl::unexpected(*error_);
     return read_config(text::shown_path(files_.path()), config_, spelled_)
@@ -330,7 +335,8 @@ private:
     config.qkv_bias = has_bias({"attn_q", "attn_k", "attn_v", "attn_qkv"});
     config.attention_out_bias = has_bias({"attn_output"});
     config.ffn_bias = has_bias({"ffn_gate", "ffn_up", "ffn_down"});
-    if (const GgufTensor* divisors = files_.tensor("rope_freqs.weight"))
+    const GgufTensor* divisors = files_.tensor("rope_freqs.weight");
+    if (divisors && !config.ropes.empty())
       return slow_down(config.ropes.front(), *divisors).map([&] { return std::move(config); });
     return config;
   }

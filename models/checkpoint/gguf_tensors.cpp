@@ -22,6 +22,7 @@ constexpr const char* torn_hint =
 const char* name_in_file(TensorRole role) {
   switch (role) {
   case TensorRole::embedding: return "token_embd";
+  case TensorRole::positions: return "position_embd";
   case TensorRole::head: return "output";
   case TensorRole::final_norm: return "output_norm";
   case TensorRole::attention_norm: return "attn_norm";
@@ -63,7 +64,7 @@ const char* name_in_file(TensorRole role) {
 
 ModelPart part_of_tensor(std::string_view name) {
   const auto has = [name](std::string_view word) { return name.find(word) != name.npos; };
-  if (has("token_embd") || has(".embed_tokens"))
+  if (has("token_embd") || has("position_embd") || has(".embed_tokens"))
     return ModelPart::embedding;
   if (has("norm"))
     return ModelPart::norms;
@@ -79,12 +80,12 @@ const gpu::GgufFormat* format_in(const GgufTensor& tensor) {
 }
 
 /// Returns whether it is a matrix, or one for each expert, whose type says how the model is stored.
-/// Routers and convolutions are f32 in every file, and so are biases, which all experts have in one
-/// tensor.
+/// Routers, convolutions and positions are f32 in every file, and so are biases, which all experts
+/// have in one tensor.
 bool is_matrix(const GgufTensor& tensor) {
   const auto is = [&](const char* layer) { return tensor.name.find(layer) != std::string::npos; };
   return (tensor.shape.size() == 2 && !tensor.name.ends_with(bias_ending) &&
-          !is(".ffn_gate_inp.") && !is(".ssm_conv1d.")) ||
+          !is(".ffn_gate_inp.") && !is(".ssm_conv1d.") && !is("position_embd.")) ||
          tensor.shape.size() == 3;
 }
 
@@ -107,22 +108,14 @@ std::size_t row_bytes(const GgufTensor& tensor) {
   return tensor.bytes.size() / std::size_t(tensor.shape.front());
 }
 
-int row_in_file(int row, const PairedRows& paired) {
-  if (row >= paired.rows)
-    return row;
-  const int in_head = row % paired.head;
-  const int half = paired.head / 2;
-  return row - in_head + 2 * (in_head % half) + in_head / half;
-}
-
 /// Calls fill(row, its bytes in the file) for every row, on all cores if there is enough to do.
 template <class F>
-void for_rows(const GgufTensor& tensor, const PairedRows& paired, const F& fill) {
+void for_rows(const GgufTensor& tensor, const RowOrder& order, const F& fill) {
   const int rows = int(tensor.shape.front());
   const std::size_t stride = row_bytes(tensor);
   gpu::for_shares(rows, tensor.bytes.size(), [&](int begin, int end) {
     for (int row = begin; row < end; ++row)
-      fill(row, tensor.bytes.data() + std::size_t(row_in_file(row, paired)) * stride);
+      fill(row, tensor.bytes.data() + std::size_t(order.in_file(row)) * stride);
   });
 }
 
@@ -155,15 +148,15 @@ GgufTensors::GgufTensors(std::shared_ptr<const GgufFiles> files, const ModelConf
   const auto architecture = gguf_architecture(*files_);
   if (architecture)
     ffn_norm_ = (*architecture)->ffn_norm;
-  if (architecture && (*architecture)->neighbours) {
-    queries_ = {config.heads * config.head_dim, config.head_dim};
-    keys_ = {config.kv_heads * config.head_dim, config.head_dim};
-  }
+  const HeadOrder heads{.neighbours = architecture && (*architecture)->neighbours};
+  for (const TensorRole role : {TensorRole::query, TensorRole::key, TensorRole::query_key_value})
+    orders_[role] = row_order(role, config, heads);
   taken_.insert("rope_freqs.weight"); // already in the configuration
   int attends = 0;                    // the first layer with attention
   while (draft_block_ < 0 && attends + 1 < config.layers && config.is_recurrent(attends))
     ++attends;
-  fused_queries_ = family_.fused || files_->tensor(name({TensorRole::query_key_value, attends}));
+  fused_queries_ = *family_.query_key_value != '\0' ||
+                   files_->tensor(name({TensorRole::query_key_value, attends}));
   if (draft_block_ < 0)
     return;
   // A copy of the model's table is none of the block's own.
@@ -186,9 +179,9 @@ bool GgufTensors::has(TensorRole role) const {
   case TensorRole::key:
   case TensorRole::value: return !fused_queries_;
   case TensorRole::query_key_value: return fused_queries_;
-  case TensorRole::gate:
-  case TensorRole::up: return !family_.fused;
-  case TensorRole::gate_up: return family_.fused;
+  case TensorRole::gate: return *family_.gate_up == '\0' && *family_.gate != '\0';
+  case TensorRole::up: return *family_.gate_up == '\0';
+  case TensorRole::gate_up: return *family_.gate_up != '\0';
   case TensorRole::delta_joined: return false;
   case TensorRole::delta_rates: return family_.joined_heads;
   case TensorRole::embedding:
@@ -222,8 +215,8 @@ bool GgufTensors::is_own(std::string_view name) const {
 }
 
 std::string GgufTensors::layer_of(TensorKey key) const {
-  if (key.role == TensorRole::embedding || key.role == TensorRole::head ||
-      key.role == TensorRole::final_norm)
+  if (key.role == TensorRole::embedding || key.role == TensorRole::positions ||
+      key.role == TensorRole::head || key.role == TensorRole::final_norm)
     return layer_of_table(key.role);
   const char* const own = key.role == TensorRole::ffn_norm ? ffn_norm_ : name_in_file(key.role);
   return prefix_of(key.block) + own +
@@ -269,16 +262,6 @@ Result<const GgufTensor*> GgufTensors::take(const std::string& name,
   return tensor;
 }
 
-/// Says which rows are paired. In a fused matrix the values are the last rows, which are not.
-PairedRows GgufTensors::paired(TensorRole role) const {
-  switch (role) {
-  case TensorRole::query: return queries_;
-  case TensorRole::key: return keys_;
-  case TensorRole::query_key_value: return {queries_.rows + keys_.rows, queries_.head};
-  default: return {};
-  }
-}
-
 Result<gpu::HostMatrix> GgufTensors::matrix(TensorKey key, int rows, int cols) {
   std::vector<std::int64_t> shape{rows, cols};
   if (key.expert >= 0)
@@ -292,15 +275,15 @@ Result<gpu::HostMatrix> GgufTensors::matrix(TensorKey key, int rows, int cols) {
   tensor.shape = {rows, cols};
   const gpu::GgufFormat* format = format_in(tensor);
   if (!format || gpu::weight_format(*format))
-    return as_stored(tensor, paired(key.role));
-  return decoded(tensor, paired(key.role));
+    return as_stored(tensor, order_of(key.role));
+  return decoded(tensor, order_of(key.role));
 }
 
 std::byte* GgufTensors::keep(std::size_t bytes) {
   return kept_.emplace_back(std::make_unique_for_overwrite<std::byte[]>(bytes)).get();
 }
 
-gpu::HostMatrix GgufTensors::as_stored(const GgufTensor& tensor, const PairedRows& paired) {
+gpu::HostMatrix GgufTensors::as_stored(const GgufTensor& tensor, const RowOrder& order) {
   const auto* dtype = std::get_if<gpu::DType>(&tensor.type);
   gpu::HostMatrix out{dtype ? *dtype : gpu::DType::f32, tensor.bytes.data(), int(tensor.shape[0]),
                       int(tensor.shape[1])};
@@ -308,13 +291,13 @@ gpu::HostMatrix GgufTensors::as_stored(const GgufTensor& tensor, const PairedRow
     out.blocks = *format_in(tensor);
   const bool aligned =
       !dtype || reinterpret_cast<std::uintptr_t>(out.data) % gpu::size_of(*dtype) == 0;
-  if (aligned && paired.rows == 0) {
+  if (aligned && order.is_own()) {
     out.release = release_pages;
     return out;
   }
   std::byte* const copy = keep(tensor.bytes.size());
   const std::size_t stride = row_bytes(tensor);
-  for_rows(tensor, paired, [&](int row, const std::byte* from) {
+  for_rows(tensor, order, [&](int row, const std::byte* from) {
     std::memcpy(copy + std::size_t(row) * stride, from, stride);
   });
   out.data = copy;
@@ -323,7 +306,7 @@ gpu::HostMatrix GgufTensors::as_stored(const GgufTensor& tensor, const PairedRow
 
 /// Decodes a matrix to f32. Numbers in NVFP4 are also multiplied by one that is a tensor of its
 /// own.
-Result<gpu::HostMatrix> GgufTensors::decoded(const GgufTensor& tensor, const PairedRows& paired) {
+Result<gpu::HostMatrix> GgufTensors::decoded(const GgufTensor& tensor, const RowOrder& order) {
   const auto cols = std::size_t(tensor.shape[1]);
   const std::string scale_name =
       tensor.name.substr(0, tensor.name.size() - weight_ending.size()) + ".scale";
@@ -337,7 +320,7 @@ Result<gpu::HostMatrix> GgufTensors::decoded(const GgufTensor& tensor, const Pai
   const gpu::GgufFormat format = *format_in(tensor);
   auto* const values =
       reinterpret_cast<float*>(keep(std::size_t(tensor.shape[0]) * cols * sizeof(float)));
-  for_rows(tensor, paired, [&](int row, const std::byte* from) {
+  for_rows(tensor, order, [&](int row, const std::byte* from) {
     float* const out = values + std::size_t(row) * cols;
     decode(format, from, cols, out);
     for (std::size_t i = 0; scale != 1 && i < cols; ++i)
@@ -362,9 +345,10 @@ Result<std::vector<float>> GgufTensors::bias(TensorKey key, int size) {
     shape.insert(shape.begin(), experts_);
   return take(layer_of(key).append(bias_ending), shape).map([&](const GgufTensor* tensor) {
     const auto stored = values_of(key.expert < 0 ? *tensor : slice_of(*tensor, key.expert));
+    const RowOrder order = order_of(key.role);
     std::vector<float> out(stored.size());
     for (int i = 0; i < size; ++i)
-      out[std::size_t(i)] = stored[std::size_t(row_in_file(i, paired(key.role)))];
+      out[std::size_t(i)] = stored[std::size_t(order.in_file(i))];
     return out;
   });
 }
@@ -390,6 +374,11 @@ void GgufTensors::release(TensorKey key) {
   if (const GgufTensor* tensor = files_->tensor(name(key)))
     release_pages(key.expert < 0 ? tensor->bytes : slice_of(*tensor, key.expert).bytes);
   kept_.clear();
+}
+
+void GgufTensors::ignore(TensorKey key) {
+  taken_.insert(name(key));
+  taken_.insert(layer_of(key).append(bias_ending));
 }
 
 void GgufTensors::ignore_block(int block) {

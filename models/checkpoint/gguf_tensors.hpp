@@ -2,24 +2,19 @@
 #pragma once
 
 #include "models/checkpoint/gguf_files.hpp"
+#include "models/checkpoint/row_order.hpp"
 #include "models/checkpoint/tensor_source.hpp"
 #include "models/config.hpp"
 #include "models/families.hpp"
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 namespace paceline::models {
-
-/// The first rows of a matrix, in which rows that are rotated together are neighbours in the file;
-/// here they are half a head apart.
-struct PairedRows {
-  int rows = 0; ///< 0: there are none.
-  int head = 0; ///< Rows of a head.
-};
 
 /// What is read of a file: the model's layers, or the block behind them that drafts.
 enum class GgufScope { layers, draft_block };
@@ -43,7 +38,7 @@ public:
   void read_ahead_tables() const override;
   void read_ahead_block(int block) const override;
   void release(TensorKey key) override;
-  void ignore(TensorKey key) override { taken_.insert(name(key)); }
+  void ignore(TensorKey key) override;
   void ignore_block(int block) override;
   std::string name(TensorKey key) const override;
   Result<void> check_all_taken() const override;
@@ -56,9 +51,12 @@ private:
   std::string prefix_of(int block) const;
   bool is_own(std::string_view name) const;
   Result<const GgufTensor*> take(const std::string& name, const std::vector<std::int64_t>& shape);
-  gpu::HostMatrix as_stored(const GgufTensor& tensor, const PairedRows& paired);
-  Result<gpu::HostMatrix> decoded(const GgufTensor& tensor, const PairedRows& paired);
-  PairedRows paired(TensorRole role) const;
+  gpu::HostMatrix as_stored(const GgufTensor& tensor, const RowOrder& order);
+  Result<gpu::HostMatrix> decoded(const GgufTensor& tensor, const RowOrder& order);
+  RowOrder order_of(TensorRole role) const {
+    const auto at = orders_.find(role);
+    return at == orders_.end() ? RowOrder() : at->second;
+  }
   std::byte* keep(std::size_t bytes);
 
   std::shared_ptr<const GgufFiles> files_;
@@ -69,8 +67,7 @@ private:
   int draft_block_ = -1;
   bool fused_queries_ = false; ///< Queries, keys and values are one tensor.
   const char* ffn_norm_ = "";  ///< GgufArchitecture::ffn_norm
-  PairedRows queries_;
-  PairedRows keys_;
+  std::map<TensorRole, RowOrder> orders_;
   std::set<std::string, std::less<>> taken_;
   std::set<TensorRole> copies_; ///< Tables of the block that drafts which are the model's.
   std::uint64_t parameters_ = 0;

@@ -13,6 +13,7 @@ namespace paceline::models {
 /// The role of a tensor in a transformer. A fused tensor is several others one below the other.
 enum class TensorRole {
   embedding,           ///< [vocabulary, hidden]
+  positions,           ///< [PositionTable::rows, hidden]
   head,                ///< [vocabulary, hidden]
   final_norm,          ///< [hidden]
   attention_norm,      ///< [hidden], for the input of attention.
@@ -94,7 +95,8 @@ public:
   virtual void read_ahead_block(int block) const = 0;
   /// Tells that nobody needs the matrix's bytes any more: they may leave memory.
   virtual void release(TensorKey key) = 0;
-  /// Tells that the matrix changes nothing here (such as a tied head that is stored all the same).
+  /// Tells that the layer or norm changes nothing here (such as a tied head that is stored all the
+  /// same).
   virtual void ignore(TensorKey key) = 0;
   /// Tells that nothing of this block is used here, for others load it.
   virtual void ignore_block(int block) = 0;

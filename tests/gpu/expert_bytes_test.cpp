@@ -40,6 +40,10 @@ public:
                 float epsilon) const override {
     own_.rms_norm(out, in, weight, cols, epsilon);
   }
+  void layer_norm(float* out, const float* in, const float* weight, const float* bias, int cols,
+                  float epsilon) const override {
+    own_.layer_norm(out, in, weight, bias, cols, epsilon);
+  }
   void rotate(float* head, const float* cos, const float* sin, int half) const override {
     own_.rotate(head, cos, sin, half);
   }
@@ -51,6 +55,9 @@ public:
   void gate(float* out, const float* gate, const float* up, int n,
             const Gating& gating) const override {
     own_.gate(out, gate, up, n, gating);
+  }
+  void activate(float* out, const float* in, int n, Activation activation) const override {
+    own_.activate(out, in, n, activation);
   }
   void soft_cap(float* x, int n, float cap) const override { own_.soft_cap(x, n, cap); }
   void advance_delta(float* state, const float* key, int key_dim, float* value, int value_dim,

@@ -74,12 +74,12 @@ TEST_CASE("what config.json may leave out has its default") {
 
 TEST_CASE("an option that would change results is refused by name") {
   const std::pair<const char*, json::value> cases[] = {
-      {"architectures", json::array{"GPT2LMHeadModel"}},
+      {"architectures", json::array{"BloomForCausalLM"}},
       {"rope_scaling", json::object{{"type", "dynamic"}, {"factor", 2}}},
       {"rope_scaling", json::object{{"rope_type", "longrope"}}},
       {"rope_parameters", json::object{{"rope_type", "mrope"}}},
       {"rope_parameters", json::object{{"partial_rotary_factor", 0.5}}},
-      {"hidden_act", "gelu"},
+      {"hidden_act", "quick_gelu"},
       {"layer_types", json::array{"full_attention"}},
       {"query_pre_attn_scalar", 256},
       {"final_logit_softcapping", 30.0},
@@ -98,7 +98,7 @@ TEST_CASE("an option that would change results is refused by name") {
     REQUIRE(!refused);
     CHECK(refused.error().code == ErrorCode::unsupported);
     const bool named = refused.error().message.find(std::string(key) == "architectures"
-                                                        ? "GPT2LMHeadModel"
+                                                        ? "BloomForCausalLM"
                                                         : key) != std::string::npos;
     CHECK_MESSAGE(named, refused.error().text());
   }

@@ -39,6 +39,7 @@ constexpr Key keys[] = {
     {"max_position_embeddings", "context_length"},
     {"sliding_window", "attention.sliding_window"},
     {"rms_norm_eps", "attention.layer_norm_rms_epsilon", false},
+    {"layer_norm_eps", "attention.layer_norm_epsilon", false},
     {"rope_theta", "rope.freq_base", false},
     {"rope_local_base_freq", "rope.freq_base_swa", false},
     {"routed_scaling_factor", "expert_weights_scale", false},
@@ -148,6 +149,78 @@ std::string name_in_gguf(std::string name, bool post_norms) {
   for (const auto& [from, to] : parts)
     replace(from, to);
   return name;
+}
+
+/// Names of GPT-2 and GPT-NeoX, whose layers have other ones.
+std::string gpt_name_in_gguf(std::string name) {
+  const std::pair<const char*, const char*> parts[] = {
+      {"transformer.h.", "blk."},
+      {"gpt_neox.layers.", "blk."},
+      {"transformer.wte", "token_embd"},
+      {"gpt_neox.embed_in", "token_embd"},
+      {"transformer.wpe", "position_embd"},
+      {"transformer.ln_f", "output_norm"},
+      {"gpt_neox.final_layer_norm", "output_norm"},
+      {"lm_head", "output"},
+      {"embed_out", "output"},
+      {"ln_1", "attn_norm"},
+      {"input_layernorm", "attn_norm"},
+      {"ln_2", "ffn_norm"},
+      {"post_attention_layernorm", "ffn_norm"},
+      {"attn.c_attn", "attn_qkv"},
+      {"attention.query_key_value", "attn_qkv"},
+      {"attn.c_proj", "attn_output"},
+      {"attention.dense", "attn_output"},
+      {"mlp.c_fc", "ffn_up"},
+      {"mlp.dense_h_to_4h", "ffn_up"},
+      {"mlp.c_proj", "ffn_down"},
+      {"mlp.dense_4h_to_h", "ffn_down"},
+  };
+  for (const auto& [from, to] : parts)
+    if (const auto at = name.find(from); at != name.npos)
+      name.replace(at, std::string_view(from).size(), to);
+  return name;
+}
+
+/// Gives keys of these families their usual names.
+json::object usual_keys(json::object config) {
+  const std::pair<const char*, const char*> renamed[] = {
+      {"n_embd", "hidden_size"},
+      {"n_layer", "num_hidden_layers"},
+      {"n_head", "num_attention_heads"},
+      {"n_positions", "max_position_embeddings"},
+      {"n_inner", "intermediate_size"},
+      {"layer_norm_epsilon", "layer_norm_eps"},
+      {"rotary_pct", "partial_rotary_factor"},
+      {"rotary_emb_base", "rope_theta"},
+  };
+  for (const auto& [own, usual] : renamed)
+    if (const json::value* value = config.if_contains(own); value && !value->is_null()) {
+      const json::value copy = *value;
+      config[usual] = copy;
+    }
+  if (config.contains("n_embd"))
+    config.emplace("intermediate_size", 4 * config.at("n_embd").as_int64());
+  return config;
+}
+
+/// A matrix with its columns as rows. width: bytes of a number.
+std::string turned(std::string_view matrix, std::size_t rows, std::size_t cols, std::size_t width) {
+  std::string out;
+  for (std::size_t c = 0; c < cols; ++c)
+    for (std::size_t r = 0; r < rows; ++r)
+      out += matrix.substr((r * cols + c) * width, width);
+  return out;
+}
+
+/// Queries, keys and values of each head in turn, [heads, 3, head], become [3, heads, head].
+std::string by_kind(std::string_view rows, std::size_t heads) {
+  std::string out;
+  const std::size_t head = rows.size() / (3 * heads);
+  for (std::size_t kind = 0; kind < 3; ++kind)
+    for (std::size_t h = 0; h < heads; ++h)
+      out += rows.substr((3 * h + kind) * head, head);
+  return out;
 }
 
 /// Each head's two halves, row by row in turn: [heads, 2, half, width] becomes [heads, half, 2,
@@ -313,6 +386,7 @@ GgufWriter gguf_metadata(const std::string& architecture, json::object config) {
   if (const json::value* rope = config.if_contains("rope_parameters"))
     for (const auto& [key, value] : json::object(rope->as_object()))
       config.emplace(key, value);
+  config = usual_keys(std::move(config));
   const std::size_t drafts =
       size_in(config, "mtp_num_hidden_layers") + size_in(config, "num_nextn_predict_layers");
   if (const json::value* layers = config.if_contains("num_hidden_layers"))
@@ -340,6 +414,8 @@ GgufWriter gguf_metadata(const std::string& architecture, json::object config) {
   if (architecture == "glm4moe" || architecture == "dots1")
     out.put(prefix + "expert_gating_func", std::uint32_t(2))
         .put(prefix + "expert_weights_norm", config.at("norm_topk_prob").as_bool());
+  if (const json::value* parallel = config.if_contains("use_parallel_residual"))
+    out.put(prefix + "use_parallel_residual", parallel->as_bool());
   if (const json::value* pattern = config.if_contains("sliding_window_pattern"))
     out.put(prefix + "attention.sliding_window_pattern", pattern->to_number<std::uint32_t>());
   return out;
@@ -354,6 +430,7 @@ GgufWriter to_gguf(const std::string& folder, const std::string& architecture) {
                           architecture.starts_with("qwen35") || architecture == "qwen3next";
   const bool plus_one = architecture.starts_with("gemma") || architecture.starts_with("qwen35") ||
                         architecture == "qwen3next";
+  const bool gpt = architecture == "gpt2" || architecture == "gptneox";
   const bool permuted = architecture == "llama" || architecture == "mistral3" ||
                         architecture == "smollm3" || architecture == "granite";
   for (const std::string& name : weights.names()) {
@@ -379,11 +456,15 @@ GgufWriter to_gguf(const std::string& folder, const std::string& architecture) {
     }
     if (name.ends_with(".shared_expert_gate.weight"))
       shape.erase(shape.begin());
+    if (architecture == "gpt2" && shape.size() == 2 && name.find(".h.") != name.npos) {
+      bytes = turned(bytes, shape[0], shape[1], gpu::size_of(stored));
+      std::swap(shape[0], shape[1]);
+    }
     const bool convolution = name.ends_with(".conv1d.weight");
     if (convolution)
       shape.erase(shape.begin() + 1);
     if (shape.size() == 1 || name.ends_with(".gate.weight") || name.ends_with(".router.weight") ||
-        convolution) { // Routers are f32, too.
+        convolution || name.ends_with(".wpe.weight")) { // Routers and positions are f32, too.
       std::vector<float> values = widen(stored, bytes.data(), bytes.size() / gpu::size_of(stored));
       if (plus_one && name.find("norm") != name.npos && name.find("attn.norm") == name.npos)
         for (float& value : values)
@@ -400,6 +481,8 @@ GgufWriter to_gguf(const std::string& folder, const std::string& architecture) {
       bytes = interleaved(bytes, heads("num_attention_heads"), width);
     if (permuted && name.find("k_proj") != name.npos)
       bytes = interleaved(bytes, heads("num_key_value_heads"), width);
+    if (name.find("query_key_value") != name.npos)
+      bytes = by_kind(bytes, heads("num_attention_heads"));
     if (architecture.starts_with("qwen35") && name.find(".linear_attn.") != name.npos)
       bytes = recurrent_tensor(name, std::move(bytes), width, config);
     if (const auto at = name.find("in_proj_qkvz"); at != name.npos) {
@@ -409,8 +492,10 @@ GgufWriter to_gguf(const std::string& folder, const std::string& architecture) {
                    {rows->size() / width, shape[1]}, *rows);
       continue;
     }
-    out.tensor(name_in_gguf(behind_layers(name, size_in(config, "num_hidden_layers")), post_norms),
-               type, shape, bytes);
+    out.tensor(
+        gpt ? gpt_name_in_gguf(name)
+            : name_in_gguf(behind_layers(name, size_in(config, "num_hidden_layers")), post_norms),
+        type, shape, bytes);
   }
   return out;
 }

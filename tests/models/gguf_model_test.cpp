@@ -66,6 +66,13 @@ std::vector<Case> cases() {
       {"Qwen 3.5 that ends with a recurrent layer", "qwen35"},
       {"Qwen 3.5 MoE", "qwen35moe"},
       {"Qwen 3 Next", "qwen3next"},
+      {"GPT-2", "gpt2"},
+      // Files have no words for another activation, or another scale of attention.
+      {"GPT-2 with its options",
+       "gpt2",
+       {{"activation_function", "gelu_new"}, {"scale_attn_weights", true}}},
+      {"Pythia", "gptneox"},
+      {"GPT-NeoX in turn", "gptneox", {{"hidden_act", "gelu"}}},
   };
 }
 

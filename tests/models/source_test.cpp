@@ -101,8 +101,8 @@ TEST_CASE("a model from another format of files computes the same") {
 TEST_CASE("a role that a checkpoint lacks is an error that names its tensor") {
   const FolderSource source(test::demo("draft"));
   const auto tensors = source.tensors(source.config().value()).value();
-  const auto absent = tensors->matrix({TensorRole::query_key_value, 1}, 1, 1);
+  const auto absent = tensors->matrix({TensorRole::router, 1}, 1, 1);
   REQUIRE(!absent);
-  CHECK(absent.error().message.find("model.layers.1.self_attn.qkv_proj.weight is missing") !=
+  CHECK(absent.error().message.find("model.layers.1.mlp.gate.weight is missing") !=
         std::string::npos);
 }

@@ -19,8 +19,14 @@ public:
   void embed(gpu::Tensor, const gpu::Weight&, std::span<const TokenId>, float) override {
     std::abort();
   }
+  void embed_add(gpu::Tensor, const gpu::Weight&, std::span<const std::int32_t>) override {
+    std::abort();
+  }
   void rms_norm(gpu::Tensor, gpu::Tensor, const float*, float) override { std::abort(); }
   void rms_norm_add(gpu::Tensor, gpu::Tensor, const float*, float) override { std::abort(); }
+  void layer_norm(gpu::Tensor, gpu::Tensor, const float*, const float*, float) override {
+    std::abort();
+  }
   void linear(gpu::Tensor, gpu::Tensor, const gpu::Weight&) override { std::abort(); }
   void linear_add(gpu::Tensor, gpu::Tensor, const gpu::Weight&) override { std::abort(); }
   void rope_store(gpu::Tensor, int, const gpu::RopeTable&, const gpu::HeadNorms&,
@@ -32,6 +38,7 @@ public:
     std::abort();
   }
   void gate(gpu::Tensor, gpu::Tensor, const gpu::Gating&) override { std::abort(); }
+  void activate(gpu::Tensor, gpu::Tensor, gpu::Activation) override { std::abort(); }
   void soft_cap(gpu::Tensor, float) override { std::abort(); }
   void gather(gpu::Tensor, gpu::Tensor, std::span<const std::int32_t>) override { std::abort(); }
   void scatter(gpu::Tensor, gpu::Tensor, std::span<const std::int32_t>) override { std::abort(); }

@@ -26,6 +26,14 @@ PROMPT, ROWS, GREEDY = 72, (0, 30, 50, 71), 16
 BASE = {"hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 3, "num_attention_heads": 4,
         "num_key_value_heads": 2, "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "vocab_size": 160,
         "bos_token_id": 1, "eos_token_id": 2, "hidden_act": "silu", "tie_word_embeddings": False}
+GPT = {"n_embd": 48, "n_layer": 3, "n_head": 4, "n_positions": 128, "n_inner": None, "vocab_size": 160, "bos_token_id": 1,
+       "eos_token_id": 2, "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5, "tie_word_embeddings": False}
+NEOX = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 3, "num_attention_heads": 4, "vocab_size": 160,
+        "max_position_embeddings": 128, "bos_token_id": 0, "eos_token_id": 0, "layer_norm_eps": 1e-5, "hidden_act": "gelu",
+        "rotary_pct": 0.25, "rotary_emb_base": 10000, "tie_word_embeddings": False}
+OPT = {"hidden_size": 48, "ffn_dim": 80, "num_hidden_layers": 3, "num_attention_heads": 4, "vocab_size": 160,
+       "max_position_embeddings": 128, "bos_token_id": 2, "eos_token_id": 2, "pad_token_id": 1, "word_embed_proj_dim": 48,
+       "do_layer_norm_before": True, "activation_function": "relu", "tie_word_embeddings": True}
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 32}
 QWEN3_5 = {"head_dim": 32, "num_hidden_layers": 4, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
@@ -34,11 +42,13 @@ GEMMA = {"hidden_activation": "gelu_pytorch_tanh", "head_dim": 16, "query_pre_at
          "sliding_window": 20, "tie_word_embeddings": True, "rms_norm_eps": 1e-6}
 
 
-def case(name, architecture, options, change, dtypes=("f32", "bf16"), **more):
+def case(name, architecture, options, change, dtypes=("f32", "bf16"), base=BASE, **more):
     model_type = {"Gemma3": "gemma3_text", "Qwen2Moe": "qwen2_moe", "Qwen3Moe": "qwen3_moe",
                   "Glm4Moe": "glm4_moe", "GptOss": "gpt_oss", "Qwen3_5": "qwen3_5_text",
-                  "Qwen3_5Moe": "qwen3_5_moe_text", "Qwen3Next": "qwen3_next"}.get(architecture, architecture.lower())
-    config = {**BASE, "architectures": [architecture + "ForCausalLM"], "model_type": model_type, **options}
+                  "Qwen3_5Moe": "qwen3_5_moe_text", "Qwen3Next": "qwen3_next", "GPTNeoX": "gpt_neox",
+                  }.get(architecture, architecture.lower())
+    called = architecture + ("LMHeadModel" if architecture == "GPT2" else "ForCausalLM")
+    config = {**base, "architectures": [called], "model_type": model_type, **options}
     return {"name": name, "config": config, "change": change, "dtypes": dtypes, **more}
 
 
@@ -183,14 +193,39 @@ CASES = [
          {**QWEN3_5, "num_experts": 8, "num_experts_per_tok": 4, "moe_intermediate_size": 24, "decoder_sparse_step": 1,
           "shared_expert_intermediate_size": 40, "rope_theta": 10000000, "partial_rotary_factor": 0.25,
           "full_attention_interval": 4}, {"num_experts_per_tok": 2}),
+    case("GPT-2", "GPT2", {"tie_word_embeddings": True}, {"layer_norm_epsilon": 0.1}, ("f32", "bf16", "f16"), GPT, shards=2),
+    case("GPT-2 with its options", "GPT2", {"n_inner": 80, "activation_function": "relu", "scale_attn_weights": False},
+         {"scale_attn_weights": True}, base=GPT),
+    case("Pythia", "GPTNeoX", {}, {"rotary_pct": 0.5}, ("f32", "bf16", "f16"), NEOX, shards=2),
+    case("GPT-NeoX in turn", "GPTNeoX",
+         {"use_parallel_residual": False, "attention_bias": False, "rotary_pct": 1.0, "rotary_emb_base": 500,
+          "hidden_act": "gelu_fast", "tie_word_embeddings": True}, {"use_parallel_residual": True}, base=NEOX),
+    case("GPT-NeoX, new spelling", "GPTNeoX",
+         {"rotary_pct": None, "rotary_emb_base": None, "rope_parameters": {
+             "rope_type": "linear", "factor": 4.0, "rope_theta": 5000.0, "partial_rotary_factor": 0.5}},
+         {"rope_parameters": {"rope_type": "default", "rope_theta": 5000.0, "partial_rotary_factor": 0.5}}, base=NEOX),
+    case("OPT", "OPT", {}, {"activation_function": "gelu"}, ("f32", "bf16", "f16"), OPT, shards=2),
+    case("OPT with its options", "OPT", {"enable_bias": False, "activation_function": "gelu", "tie_word_embeddings": False},
+         {"activation_function": "relu"}, base=OPT),
+    case("GPT-J", "GPTJ", {"rotary_dim": 8}, {"rotary_dim": 4}, ("f32", "bf16", "f16"), GPT),
+    case("GPT-J with its options", "GPTJ", {"rotary_dim": 12, "n_inner": 80, "activation_function": "gelu"},
+         {"activation_function": "relu"}, base=GPT),
+    case("CodeGen", "CodeGen", {"n_embd": 64, "n_head": 8, "rotary_dim": 4}, {"rotary_dim": 8}, ("f32", "bf16", "f16"), GPT,
+         shards=2),
+    case("CodeGen with its options", "CodeGen",
+         {"n_embd": 64, "rotary_dim": 16, "n_inner": 80, "activation_function": "relu"}, {"activation_function": "gelu"},
+         base=GPT),
 ]
+
+
+TABLES = ("embed_tokens.weight", "embed_positions.weight", "embed_in.weight", "wte.weight", "wpe.weight")
 
 
 def scale_of(name, shape, config):
     """Every part must matter: queries meet some keys, norms and biases differ from one and zero."""
     if name.endswith("bias"):
         return 0.5, 0.0
-    if "norm" in name:
+    if "norm" in name or ".ln_" in name:
         plus_one = "Gemma" in config["architectures"][0] or "Qwen3_5" in config["architectures"][0]
         return 0.4, 0.0 if plus_one and ".linear_attn." not in name else 1.0
     if name.endswith(("A_log", "dt_bias")):
@@ -199,16 +234,20 @@ def scale_of(name, shape, config):
         return 0.6, 0.0
     if "sinks" in name:
         return 2.0, 0.0
-    if "embed_tokens" in name:
+    if name.endswith(TABLES):
         return (0.15 if config["tie_word_embeddings"] else 1.0), 0.0
-    gain = 2.2 if "q_proj" in name or "k_proj" in name or "qkv_proj" in name else 1.7
-    inputs = shape[1] if len(shape) == 3 else shape[-1] # gpt-oss's experts are [experts, inputs, outputs]
+    queries = ("q_proj", "k_proj", "qkv_proj", "c_attn", "query_key_value")
+    gain = 2.2 if any(part in name for part in queries) else 1.7
+    turned = config["model_type"] == "gpt2" and ".h." in name # These are [inputs, outputs].
+    inputs = shape[1] if len(shape) == 3 else shape[0 if turned else -1] # gpt-oss's experts are [experts, inputs, outputs]
     return round(gain / math.sqrt(inputs), 4), 0.0
 
 
 def as_stored(name, shape, config):
     """The tensors of a file that a model's tensor is made of: one for each expert, under the names of its family."""
     mixtral = config["model_type"] == "mixtral"
+    if config["model_type"] == "gpt_neox":
+        name = name.replace("lm_head.", "embed_out.")
     if mixtral:
         name = name.replace(".mlp.", ".block_sparse_moe.")
     if ".experts." not in name or config["model_type"] == "gpt_oss":
@@ -223,9 +262,10 @@ def tensors_of(entry, config):
     """[name, shape, scale, offset] of each tensor in the file; tied tables are one, unless the case says otherwise."""
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**copy.deepcopy(config)))
-    tables = entry.get("tables", ("model.embed_tokens.weight",) + ("lm_head.weight",) * (not config["tie_word_embeddings"]))
+    tied = config["tie_word_embeddings"]
     shapes = {name: list(t.shape) for name, t in model.state_dict().items()
-              if name in tables or "embed_tokens" not in name and "lm_head" not in name}
+              if (name in entry["tables"] if "tables" in entry and name.endswith(("embed_tokens.weight", "lm_head.weight"))
+                  else not (tied and name == "lm_head.weight"))}
     return [[stored, size, *scale_of(stored, size, config)] for name, shape in shapes.items()
             for stored, size in as_stored(name, shape, config)]
 

@@ -160,7 +160,7 @@ double prefill_multiply_adds(const models::ModelConfig& c, bool fast) {
   const double asked = fast ? 0 : rows_measured.back();
   const double queries = double(c.heads) * c.head_dim;
   const double to_qkv = double(c.hidden) * (queries + 2.0 * c.kv_heads * c.head_dim);
-  const double rest = double(c.hidden) * (queries + 3.0 * c.active_ffn());
+  const double rest = double(c.hidden) * (queries + c.ffn_products() * c.active_ffn());
   const double keys = rows * (rows + 1) / 2; // Each row sees those before it.
   const double keys_asked = asked * (2 * rows - asked + 1) / 2;
   return (c.layers - 1) * (rows * (to_qkv + rest) + 2 * keys * queries) + rows * to_qkv +

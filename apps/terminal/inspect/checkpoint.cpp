@@ -74,6 +74,8 @@ std::vector<std::string> missing_in(const models::ModelConfig& config,
   if (!source.has(head) && !config.tied_embedding)
     out.push_back(source.name({head}));
   want({final_norm});
+  if (config.positions)
+    want({positions});
   for (int block = 0; block < config.layers; ++block) {
     const bool recurrent = config.is_recurrent(block);
     const auto want_stored = [&](std::initializer_list<models::TensorRole> roles) {
