@@ -109,6 +109,10 @@ tl::unexpected<Error> is_there(const std::string& path) {
 
 } // namespace
 
+Result<void> write_text_file(const std::string& path, std::string_view text) {
+  return write_file(path, [&](std::FILE* file) { std::fwrite(text.data(), 1, text.size(), file); });
+}
+
 Result<void> write_folder(const std::string& path,
                           const std::function<Result<void>(const std::string& folder)>& write) {
   fs::path place = path;

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <functional>
 #include <string>
+#include <string_view>
 
 namespace paceline::base {
 
@@ -15,6 +16,9 @@ namespace paceline::base {
 /// terminal, a device) is written to. Errors: `unavailable`, with the system's message; an older
 /// file is then still there.
 Result<void> write_file(const std::string& path, const std::function<void(std::FILE*)>& write);
+
+/// Does the same with one text.
+Result<void> write_text_file(const std::string& path, std::string_view text);
 
 /// Makes a folder. write: fills the folder that it is given, which lies beside `path` and is
 /// renamed to it at once when all is written, so that nobody ever finds half of it; it is deleted

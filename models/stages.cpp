@@ -1,6 +1,7 @@
 #include "models/stages.hpp"
 
 #include "gpu/mx.hpp"
+#include "models/checkpoint/source.hpp"
 #include "models/checkpoint/tensor_source.hpp"
 #include "models/load_options.hpp"
 #include "models/shards.hpp"
@@ -15,11 +16,12 @@
 #include <numeric>
 
 namespace paceline::models {
-namespace {
 
 double bits_of(WeightFormat format) {
-  return gpu::element_bits(format) + 8.0 / gpu::mx_block; // a scale for each block
+  return gpu::element_bits(format) + 8.0 / gpu::mx_block;
 }
+
+namespace {
 
 /// Returns the bits of a number in the blocks' linear layers.
 double block_bits(const TensorSource& tensors, gpu::DType dtype, const LoadOptions& options) {
@@ -152,6 +154,16 @@ Result<std::vector<DevicePart>> parts_of(const std::string& location, const Mode
             parts.push_back(part_of(config, tensors, dtype, layers, {number, shards}, options));
         return parts;
       });
+}
+
+Result<std::vector<DevicePart>> parts_of(const CheckpointSource& source, std::size_t stages,
+                                         int shards, const LoadOptions& options) {
+  return source.config().and_then([&](const ModelConfig& config) {
+    return source.tensors(config).and_then([&](const std::unique_ptr<TensorSource>& tensors) {
+      return parts_of(source.location(), config, *tensors, tensors->dtype(), stages, shards,
+                      options);
+    });
+  });
 }
 
 Result<void> check_context(const std::string& location, int context, const LoadOptions& options) {

@@ -12,8 +12,12 @@
 
 namespace paceline::models {
 
+class CheckpointSource;
 class TensorSource;
 struct LoadOptions;
+
+/// Returns the bits of a number in a microscaling format, with its share of the block's scale.
+double bits_of(WeightFormat format);
 
 /// Bytes of weights as they are loaded.
 struct WeightSizes {
@@ -51,6 +55,9 @@ Result<std::vector<DevicePart>> parts_of(const std::string& location, const Mode
                                          const TensorSource& tensors, gpu::DType dtype,
                                          std::size_t stages, int shards,
                                          const LoadOptions& options);
+/// Does the same for a checkpoint whose weights keep their type.
+Result<std::vector<DevicePart>> parts_of(const CheckpointSource& source, std::size_t stages,
+                                         int shards, const LoadOptions& options);
 
 /// Refuses a model whose `context` is shorter than LoadOptions::positions_needed.
 Result<void> check_context(const std::string& location, int context, const LoadOptions& options);

@@ -32,23 +32,36 @@ double operations_factor(double a, int window, double c_ops) {
   return (window * c_ops + window + 1) / expected_tokens(a, window);
 }
 
-double sync_rate(double a, int window, double c, double v) {
-  return expected_tokens(a, window) / (window * c + v);
+double sync_rate(double a, int window, double c, double v, const Way& way) {
+  return expected_tokens(a, window) / (window * c + v + way.round_trip);
 }
 
 double chain_hit(double a, int window) {
   return std::pow(a, window + 1);
 }
 
-double overlap_rate(double a, int window, double c, double v, double hit) {
-  const double after_hit = std::max(v, (window + 1) * c);
-  const double after_miss = v + window * c;
+double fork_hit(double a, int window, double guessed) {
+  const double chain = chain_hit(a, window);
+  return chain + guessed * (1 - chain);
+}
+
+double overlap_rate(double a, int window, double c, double v, double hit, const Way& way) {
+  const double after_hit = std::max(v / way.stages, (window + 1) * c + way.round_trip);
+  const double after_miss = v + window * c + way.round_trip;
   return expected_tokens(a, window) / (hit * after_hit + (1 - hit) * after_miss);
 }
 
 double fork_rate(double a, int window, double c, double c_fork, double v, double hit) {
   const double ready = std::min(double(window), std::floor(v / c_fork + 1e-9));
   return expected_tokens(a, window) / (v + (1 - hit) * window * c + hit * (window - ready) * c);
+}
+
+double break_even_cost(double a, int window, double v) {
+  return (expected_tokens(a, window) - v) / window;
+}
+
+double break_even_acceptance(double c, double v_slope) {
+  return c + v_slope;
 }
 
 namespace {

@@ -25,21 +25,38 @@ double walltime_improvement(double a, int window, double c);
 /// operations of the draft over those of the target, per token.
 double operations_factor(double a, int window, double c_ops);
 
-/// Returns the tokens that `sync` yields per time of a plain target step: E / (K c + v).
-double sync_rate(double a, int window, double c, double v);
+/// What lies between draft and target, and within the target.
+struct Way {
+  double round_trip = 0; ///< To the draft and back, r, in target steps.
+  int stages = 1;        ///< Equal stages of the target, each on a device of its own.
+};
+
+/// Returns the tokens that `sync` yields per time of a plain target step: E / (K c + v + r).
+double sync_rate(double a, int window, double c, double v, const Way& way = {});
 
 /// Returns the probability that a chain lookahead comes true: a^(K+1).
 double chain_hit(double a, int window);
+/// Returns the same where of all other outcomes the share `guessed` has a fork.
+double fork_hit(double a, int window, double guessed);
 
 /// Returns the tokens that `overlap` yields per time of a plain target step, with hit probability
-/// h. That is E / (v + (1 - h) K c) if a verification takes at least as long as drafting, (K+1) c
-/// <= v. Otherwise a hit waits for its lookahead and costs (K+1) c in place of v.
-double overlap_rate(double a, int window, double c, double v, double hit);
+/// h. That is E / (v + (1 - h) (K c + r)) if a verification takes at least as long as drafting,
+/// (K+1) c + r <= v. Otherwise a hit waits for its lookahead and costs (K+1) c + r in place of v.
+/// With windows in flight in S stages a hit costs v / S in place of v, and a miss as much as with
+/// one, which is an upper bound: lanes end the pieces that they have begun.
+double overlap_rate(double a, int window, double c, double v, double hit, const Way& way = {});
 
 /// Does the same with forks. Draft passes during the verification take `c_fork` each. A hit goes on
 /// with those tokens of its window that they have drafted; the rest of it, like all of a miss's
 /// window, is drafted while no verification runs.
 double fork_rate(double a, int window, double c, double c_fork, double v, double hit);
+
+/// Returns the cost of a draft step at which `sync` is as fast as plain decoding: (E - v) / K. Not
+/// above 0: it is slower with any draft.
+double break_even_cost(double a, int window, double v);
+/// Returns the acceptance above which some window pays, if `v` of K+1 rows is 1 + K * v_slope: c +
+/// v_slope, since K = 1 pays first (Leviathan et al. 2022, corollary 3.9).
+double break_even_acceptance(double c, double v_slope);
 
 /// Returns the window (1..limit) of highest rate; `v` of K+1 rows is 1 + K * v_slope.
 int best_window_sync(double a, double c, double v_slope, int limit);

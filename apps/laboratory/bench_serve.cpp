@@ -187,8 +187,7 @@ boost::json::object head_json(const ServeOptions& options, const Plan& plan,
 Result<void> write_text(const std::string& path, const std::string& text) {
   if (path.empty())
     return {};
-  return base::write_file(path,
-                          [&](std::FILE* file) { std::fwrite(text.data(), 1, text.size(), file); });
+  return base::write_text_file(path, text);
 }
 
 /// Returns a line and an empty one, or nothing.

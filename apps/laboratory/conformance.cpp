@@ -61,8 +61,7 @@ Result<void> write_junit(const std::string& path, const std::vector<Outcome>& ou
   if (path.empty())
     return {};
   const std::string text = report_junit(outcomes);
-  return base::write_file(path,
-                          [&](std::FILE* file) { std::fwrite(text.data(), 1, text.size(), file); });
+  return base::write_text_file(path, text);
 }
 
 Result<int> run(const Options& options, Interrupt& interrupt) {

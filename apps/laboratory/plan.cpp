@@ -143,8 +143,7 @@ void compare(const Options& options, const plan::Input& input, const Baselines& 
 Result<void> write_text(const std::string& path, const std::string& text) {
   if (path.empty())
     return {};
-  return base::write_file(path,
-                          [&](std::FILE* file) { std::fwrite(text.data(), 1, text.size(), file); });
+  return base::write_text_file(path, text);
 }
 
 /// Reads the file and, with --measure, measures the costs of its models here.

@@ -102,6 +102,57 @@ TEST_CASE("Overlap is never slower than sync, and hides all drafting when every 
   CHECK(chain_hit(0.8, 3) == doctest::Approx(0.4096));
 }
 
+TEST_CASE("At break-even speculation is as fast as plain decoding, and pays on one side of it") {
+  for (double a : {0.3, 0.7, 0.9})
+    for (int k : {1, 4, 7}) {
+      const double c = break_even_cost(a, k, 1.1);
+      CHECK(sync_rate(a, k, c, 1.1) == doctest::Approx(1));
+      CHECK(sync_rate(a, k, c * 0.99, 1.1) > 1);
+    }
+  for (double c : {0.05, 0.2, 0.4})
+    for (double slope : {0.0, 0.1}) {
+      const auto best = [&](double a) {
+        const int k = best_window_sync(a, c, slope, 16);
+        return sync_rate(a, k, c, 1 + k * slope);
+      };
+      CHECK(best(break_even_acceptance(c, slope)) == doctest::Approx(1));
+      CHECK(best(break_even_acceptance(c, slope) + 0.01) > 1);
+    }
+}
+
+TEST_CASE("A wire is in each answer of sync, and in the misses of overlap alone") {
+  const Way wire{.round_trip = 0.2};
+  CHECK(sync_rate(0.7, 4, 0.05, 1, wire) ==
+        doctest::Approx(expected_tokens(0.7, 4) / (1 + 4 * 0.05 + 0.2)));
+  const double hit = fork_hit(0.7, 4, 0.5);
+  CHECK(overlap_rate(0.7, 4, 0.05, 1, hit, wire) ==
+        doctest::Approx(expected_tokens(0.7, 4) / (1 + (1 - hit) * (4 * 0.05 + 0.2))));
+  CHECK(overlap_rate(1, 4, 0.05, 1, 1, {.round_trip = 2}) == doctest::Approx(5 / 2.25));
+}
+
+TEST_CASE("Forks turn misses into hits by the share that they guess") {
+  CHECK(fork_hit(0.8, 4, 0) == chain_hit(0.8, 4));
+  CHECK(fork_hit(0.8, 4, 1) == doctest::Approx(1));
+  CHECK(fork_hit(0, 3, 0.6) == doctest::Approx(0.6));
+}
+
+TEST_CASE("Windows in flight are as fast as tools/pipeline_model, or bound it closely") {
+  struct Cell {
+    int stages;
+    double chain; // What `tools/pipeline_model STAGES 0.8 0.1 4` prints.
+    double forks;
+  };
+  for (const auto& cell : {Cell{1, 2.643, 3.038}, Cell{2, 3.031, 4.562}, Cell{4, 2.899, 4.217}}) {
+    const Way way{.stages = cell.stages};
+    const double chain = overlap_rate(0.8, 4, 0.1, 1, chain_hit(0.8, 4), way);
+    const double forks = overlap_rate(0.8, 4, 0.1, 1, fork_hit(0.8, 4, 0.61), way);
+    CHECK(chain > 0.99 * cell.chain);
+    CHECK(chain < 1.06 * cell.chain);
+    CHECK(forks > 0.99 * cell.forks);
+    CHECK(forks < 1.09 * cell.forks);
+  }
+}
+
 TEST_CASE("Acceptance is the overlap of two rows, and bounds that of coupled draws") {
   const float p[] = {0.5f, 0.3f, 0.2f};
   const float q[] = {0.2f, 0.3f, 0.5f};

@@ -25,17 +25,9 @@ models::LoadOptions load_options(const EngineOptions& engine) {
 
 Result<std::vector<models::DevicePart>> read_parts(const EngineOptions& engine,
                                                    std::size_t stages) {
-  const auto source = models::open_checkpoint(engine.target, "target");
-  if (!source)
-    return tl::unexpected(source.error());
-  const auto config = (*source)->config();
-  if (!config)
-    return tl::unexpected(config.error());
-  const auto tensors = (*source)->tensors(*config);
-  if (!tensors)
-    return tl::unexpected(tensors.error());
-  return models::parts_of((*source)->location(), *config, **tensors, (*tensors)->dtype(), stages,
-                          engine.tensor_parallel_size, load_options(engine));
+  return models::open_checkpoint(engine.target, "target").and_then([&](const auto& source) {
+    return models::parts_of(*source, stages, engine.tensor_parallel_size, load_options(engine));
+  });
 }
 
 /// Bytes that weights and one token take of a place's memory, which places on the host share.
