@@ -8,8 +8,8 @@ TEST_CASE("help lists every command and shows examples, and each command explain
   const auto help = run_paceline({"--help"});
   CHECK(help.status == 0);
   CHECK(help.errors.empty());
-  for (const char* command :
-       {"generate", "demo", "bench", "score", "tokenize", "inspect", "quantize", "conformance"}) {
+  for (const char* command : {"generate", "demo", "bench", "score", "tokenize", "inspect",
+                              "quantize", "theory", "conformance"}) {
     CAPTURE(command);
     CHECK(help.output.find(std::string("  ") + command) != std::string::npos);
     const auto own = run_paceline({command, "--help"});
