@@ -115,6 +115,16 @@ TEST_CASE("a pass of a simulated device takes as long as the bytes of the weight
   CHECK(seconds_with(WeightFormat::mxfp4) == doctest::Approx(of_32_bits * 4.25 / 32));
 }
 
+TEST_CASE("the weights on a device are as wide as most of them") {
+  sim::WeightWidth width;
+  CHECK(width.bits() == 16);
+  width.add(WeightFormat::bf16, 100, 200);
+  CHECK(width.bits() == 16);
+  width.add(WeightFormat::mxfp6, 64, 50);
+  width.add(WeightFormat::mxfp6, 64, 50);
+  CHECK(width.bits() == 6.25);
+}
+
 TEST_CASE("SARATHI's table comes out of its profile") {
   const auto profile = sim::parse_profile("llama-13b-a6000").value();
   constexpr std::int64_t length = 1024;
