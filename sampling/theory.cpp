@@ -60,10 +60,6 @@ double break_even_cost(double a, int window, double v) {
   return (expected_tokens(a, window) - v) / window;
 }
 
-double break_even_acceptance(double c, double v_slope) {
-  return c + v_slope;
-}
-
 namespace {
 
 template <class Rate>

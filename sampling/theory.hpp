@@ -54,9 +54,6 @@ double fork_rate(double a, int window, double c, double c_fork, double v, double
 /// Returns the cost of a draft step at which `sync` is as fast as plain decoding: (E - v) / K. Not
 /// above 0: it is slower with any draft.
 double break_even_cost(double a, int window, double v);
-/// Returns the acceptance above which some window pays, if `v` of K+1 rows is 1 + K * v_slope: c +
-/// v_slope, since K = 1 pays first (Leviathan et al. 2022, corollary 3.9).
-double break_even_acceptance(double c, double v_slope);
 
 /// Returns the window (1..limit) of highest rate; `v` of K+1 rows is 1 + K * v_slope.
 int best_window_sync(double a, double c, double v_slope, int limit);

@@ -34,6 +34,7 @@ Command add_rm(CLI::App& program);
 Command add_plan(CLI::App& program);
 Command add_serve(CLI::App& program);
 Command add_node(CLI::App& program);
+Command add_theory(CLI::App& program);
 
 /// Prints one line on standard error, with options for names of fields.
 void print_error(const Error& error);

@@ -1,4 +1,4 @@
-// paceline race: plain, synchronous and overlapped decoding of one prompt, side by side.
+// paceline race: ways of decoding one prompt, side by side.
 #include "apps/console/command.hpp"
 #include "apps/console/input.hpp"
 #include "apps/console/lookups.hpp"
@@ -6,7 +6,9 @@
 #include "apps/console/output.hpp"
 #include "apps/console/session.hpp"
 #include "apps/console/validators.hpp"
+#include "apps/terminal/race/columns.hpp"
 #include "apps/terminal/race/frame.hpp"
+#include "apps/terminal/race/record.hpp"
 #include "apps/terminal/race/show.hpp"
 
 #include <algorithm>
@@ -34,11 +36,6 @@ constexpr const char* built_in_prompt = R"(class Queue:
 )";
 constexpr std::uint64_t seed_default = 2;
 constexpr int tokens_default = 128;
-constexpr int warm_up_tokens = 8;
-// Several rounds, since other work of the machine disturbs one run or another; slow models are run
-// once.
-constexpr int rounds_max = 3;
-constexpr double repeating_seconds = 2;
 constexpr std::chrono::milliseconds frame_pause{40};
 // A race that is over sooner is shown slower, so that it can be seen.
 constexpr double shortest_seconds = 3;
@@ -48,92 +45,10 @@ struct Options {
   EngineOptions engine;
   Request request;
   PromptSource prompt;
-  double slow = 0; ///< 0: chosen by the program.
+  std::vector<std::string> columns; ///< Empty: the modes.
+  double slow = 0;                  ///< 0: chosen by the program.
   bool json = false;
 };
-
-double since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-std::vector<Recording> all_ways() {
-  return {{"plain", SpeculationMode::off, {}, {}, {}},
-          {"synchronous", SpeculationMode::sync, {}, {}, {}},
-          {"overlapped", SpeculationMode::overlap, {}, {}, {}}};
-}
-
-/// Submits the request for one run. A look-up finds nothing of other runs, since all write the same
-/// text.
-Result<Stream> start(Engine& engine, Request request, SpeculationMode mode, int run = 0) {
-  request.speculation = mode;
-  request.draft_scope = measured_scope(to_string(mode), run);
-  return engine.submit(request);
-}
-
-/// Notes an event. Returns the error of a request that failed.
-Result<void> note_event(Recording& lane, Event event, double seconds) {
-  if (const auto* delta = std::get_if<Delta>(&event))
-    lane.add(*delta, seconds);
-  else if (auto* end = std::get_if<Finished>(&event)) {
-    if (end->error)
-      return tl::unexpected(*end->error);
-    lane.end = std::move(*end);
-  }
-  return {};
-}
-
-Recording middle(std::vector<Recording> runs) {
-  const auto at = runs.begin() + std::ptrdiff_t(runs.size() / 2);
-  std::nth_element(runs.begin(), at, runs.end(), [](const Recording& a, const Recording& b) {
-    return a.seconds() < b.seconds();
-  });
-  return std::move(*at);
-}
-
-/// Records one way from begin to end. run: which run of this way it is; the warm-up is 0.
-Result<void> record(Engine& engine, const Request& request, int run, Recording& lane,
-                    const std::atomic<bool>& stopped) {
-  const auto begin = Clock::now();
-  auto stream = start(engine, request, lane.mode, run);
-  if (!stream)
-    return tl::unexpected(stream.error());
-  while (auto event = stream->next()) {
-    if (auto noted = note_event(lane, std::move(*event), since(begin)); !noted)
-      return noted;
-    if (stopped)
-      stream->cancel();
-  }
-  return {};
-}
-
-/// Records all ways on one machine, in turn, after a warm-up, and keeps of each the run with the
-/// median time.
-Result<void> record_all(Engine& engine, const Request& request, std::vector<Recording>& lanes,
-                        const std::atomic<bool>& stopped) {
-  ProgressLine progress;
-  Request short_one = request;
-  short_one.max_tokens = std::min(warm_up_tokens, request.max_tokens.value_or(warm_up_tokens));
-  std::vector<std::vector<Recording>> runs(lanes.size());
-  const auto begin = Clock::now();
-  for (int round = 0; round < rounds_max && !stopped; ++round) {
-    if (round > 0 && since(begin) > repeating_seconds)
-      break;
-    for (std::size_t i = 0; i < lanes.size() && !stopped; ++i) {
-      progress.show("Decoding " + lanes[i].name,
-                    (round + double(i) / double(lanes.size())) / rounds_max);
-      if (Recording dropped = lanes[i]; round == 0)
-        if (auto ran = record(engine, short_one, 0, dropped, stopped); !ran)
-          return ran;
-      auto& lane = runs[i].emplace_back(lanes[i]);
-      if (auto ran = record(engine, request, round + 1, lane, stopped); !ran)
-        return ran;
-    }
-  }
-  for (std::size_t i = 0; i < lanes.size(); ++i)
-    if (!stopped)
-      lanes[i] = middle(std::move(runs[i]));
-  return {};
-}
 
 double slowest(const std::vector<Recording>& lanes) {
   double seconds = 0;
@@ -154,29 +69,38 @@ void replay(RaceShow& show, const std::vector<Recording>& lanes, double slow,
             const std::atomic<bool>& stopped) {
   show.open();
   const auto begin = Clock::now();
-  for (double now = 0; now < slowest(lanes) && !stopped; now = since(begin) / slow) {
+  for (double now = 0; now < slowest(lanes) && !stopped; now = seconds_since(begin) / slow) {
     show.draw(lanes, now);
     std::this_thread::sleep_for(frame_pause);
   }
 }
 
-/// Checks that the tokens are the same in every mode, as the greedy and the coupled rule promise.
+/// Checks that the tokens of equal weights are the same in every mode, as the greedy and the
+/// coupled rule promise.
 Result<void> check_same_tokens(const std::vector<Recording>& lanes) {
-  for (const Recording& lane : lanes)
-    if (lane.tokens != lanes[0].tokens)
-      return fail(ErrorCode::internal, lane.name + " decoding gave another text than plain",
+  for (const Recording& lane : lanes) {
+    const Recording& first = *std::ranges::find(lanes, lane.weights, &Recording::weights);
+    if (lane.tokens != first.tokens)
+      return fail(ErrorCode::internal,
+                  fmt::format("{} decoding gave another text than {}", lane.name, first.name),
                   "please report it");
+  }
   return {};
 }
 
 /// Returns what look-ups had seen in any single run: a look-up does not reach other runs.
-boost::json::object lookups_of(const Engine& engine) {
-  return lookups_json(engine, "");
+boost::json::object lookups_of(const std::vector<Session>& sessions) {
+  boost::json::object all;
+  for (const Session& session : sessions)
+    for (const auto& [name, seen] : lookups_json(session.engine, ""))
+      all[name] = seen;
+  return all;
 }
 
 /// Returns the sentence on how they ran, and on what.
-std::string how_it_ran(std::string how, const Options& options, const Engine& engine) {
-  if (const std::string seen = lookups_text(lookups_of(engine)); !seen.empty())
+std::string how_it_ran(std::string how, const Options& options,
+                       const std::vector<Session>& sessions) {
+  if (const std::string seen = lookups_text(lookups_of(sessions)); !seen.empty())
     how += ". In each run " + seen;
   const auto& devices = options.engine.devices;
   if (devices.size() < 2)
@@ -203,15 +127,26 @@ struct Race {
   boost::json::object lookups;
 };
 
-Result<Race> race_here(const Options& options, Output& out, bool drawn,
+Result<std::vector<Session>> open_all(const std::vector<EngineOptions>& engines,
+                                      SimulatedTime time = SimulatedTime::virtual_clock) {
+  std::vector<Session> sessions;
+  for (const EngineOptions& engine : engines) {
+    auto session = open_session(engine, time);
+    if (!session)
+      return tl::unexpected(session.error());
+    sessions.push_back(std::move(*session));
+  }
+  return sessions;
+}
+
+Result<Race> race_here(const Options& options, RaceField field, Output& out, bool drawn,
                        const std::atomic<bool>& stopped) {
-  auto session = open_session(options.engine);
-  if (!session)
-    return tl::unexpected(session.error());
-  auto lanes = all_ways();
-  if (auto ran = record_all(session->engine, options.request, lanes, stopped); !ran)
+  auto sessions = open_all(field.engines);
+  if (!sessions)
+    return tl::unexpected(sessions.error());
+  if (auto ran = record_all(*sessions, options.request, field.lanes, stopped); !ran)
     return tl::unexpected(ran.error());
-  Race race{std::move(lanes), lookups_of(session->engine)};
+  Race race{std::move(field.lanes), lookups_of(*sessions)};
   if (stopped)
     return race;
   const double slow = slowness(options, race.lanes);
@@ -219,7 +154,7 @@ Result<Race> race_here(const Options& options, Output& out, bool drawn,
   if (drawn)
     how += slow == 1 ? ", and are replayed with their recorded times"
                      : fmt::format(", and are replayed {:g} times slower than recorded", slow);
-  RaceShow show(out, how_it_ran(how, options, session->engine), longest(race.lanes));
+  RaceShow show(out, how_it_ran(how, options, *sessions), longest(race.lanes));
   if (drawn)
     replay(show, race.lanes, slow, stopped);
   if (!options.json && !stopped)
@@ -227,28 +162,34 @@ Result<Race> race_here(const Options& options, Output& out, bool drawn,
   return race;
 }
 
-/// Runs all ways at once, with an engine for each on a real clock, since simulated devices do not
-/// disturb each other.
-Result<Race> race_at_once(const Options& options, Output& out, bool drawn,
-                          const std::atomic<bool>& stopped) {
-  auto lanes = all_ways();
-  std::vector<Session> sessions;
-  for (std::size_t i = 0; i < lanes.size(); ++i) {
-    auto session = open_session(options.engine, SimulatedTime::real_clock);
-    if (!session)
-      return tl::unexpected(session.error());
-    sessions.push_back(std::move(*session));
+/// Gives every column an engine of its own.
+RaceField apart(RaceField field) {
+  std::vector<EngineOptions> engines;
+  for (Recording& lane : field.lanes) {
+    engines.push_back(field.engines[std::size_t(lane.engine)]);
+    lane.engine = int(engines.size()) - 1;
   }
+  field.engines = std::move(engines);
+  return field;
+}
+
+/// Runs all columns at once, on a real clock, since simulated devices do not disturb each other.
+/// field: with an engine for each column.
+Result<Race> race_at_once(const Options& options, RaceField field, Output& out, bool drawn,
+                          const std::atomic<bool>& stopped) {
+  std::vector<Recording>& lanes = field.lanes;
+  auto sessions = open_all(field.engines, SimulatedTime::real_clock);
+  if (!sessions)
+    return tl::unexpected(sessions.error());
   std::vector<Stream> streams;
   for (std::size_t i = 0; i < lanes.size(); ++i) {
-    auto stream = start(sessions[i].engine, options.request, lanes[i].mode);
+    auto stream = start_lane((*sessions)[i].engine, options.request, lanes[i]);
     if (!stream)
       return tl::unexpected(stream.error());
     streams.push_back(std::move(*stream));
   }
   const char* how = "Simulated devices: all run at once, in the time that the devices would take";
-  RaceShow show(out, how_it_ran(how, options, sessions[0].engine),
-                options.request.max_tokens.value_or(0));
+  RaceShow show(out, how_it_ran(how, options, *sessions), options.request.max_tokens.value_or(0));
   if (drawn)
     show.open();
   const auto begin = Clock::now();
@@ -258,38 +199,40 @@ Result<Race> race_at_once(const Options& options, Output& out, bool drawn,
   for (auto next = begin; running() && !stopped;) {
     for (std::size_t i = 0; i < lanes.size(); ++i)
       while (auto event = streams[i].try_next())
-        if (auto noted = note_event(lanes[i], std::move(*event), since(begin)); !noted)
+        if (auto noted = note_event(lanes[i], std::move(*event), seconds_since(begin)); !noted)
           return tl::unexpected(noted.error());
     if (Clock::now() >= next) {
-      show.draw(lanes, since(begin));
+      show.draw(lanes, seconds_since(begin));
       next += frame_pause;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   if (!options.json && !stopped)
     show.close(lanes);
-  return Race{std::move(lanes), lookups_of(sessions[0].engine)};
+  return Race{std::move(lanes), lookups_of(*sessions)};
 }
 
-boost::json::object race_json(const Race& race, bool at_once) {
+/// named: columns were named, so that two may have the same mode.
+boost::json::object race_json(const Race& race, bool at_once, bool named) {
   const std::vector<Recording>& lanes = race.lanes;
-  boost::json::object modes;
+  boost::json::object columns;
   for (const Recording& lane : lanes)
-    modes[to_string(lane.mode)] = {
+    columns[named ? lane.name : to_string(lane.mode)] = {
         {"tokens", lane.tokens.size()},
         {"seconds", lane.seconds()},
         {"speculation", speculation_json(lane.end->speculation, int(lane.tokens.size()))}};
   return {{"at_once", at_once},
           {"lookups", race.lookups},
-          {"modes", std::move(modes)},
+          {named ? "columns" : "modes", std::move(columns)},
           {"verdict", verdict(lanes)},
           {"seed", lanes[0].end->seed}};
 }
 
 Result<void> check(const Options& options) {
   if (options.engine.speculation != SpeculationMode::automatic)
-    return fail(ErrorCode::invalid_argument, "a race runs every mode", "leave --speculation out");
-  if (options.engine.drafters.empty())
+    return fail(ErrorCode::invalid_argument, "a race runs every mode",
+                "leave --speculation out, or name modes with --columns");
+  if (options.columns.empty() && options.engine.drafters.empty())
     return fail(ErrorCode::invalid_argument, "a race needs a draft",
                 "name a --draft-model, such as self:mxfp4, the target itself");
   const VerifyRule rule = options.request.verify;
@@ -312,14 +255,18 @@ Result<int> run(Options options, Interrupt& interrupt) {
     options.request.parse_special_tokens = true; // Whoever types special tokens knows them.
   }
   options.request.verify = VerifyRule::coupled;
+  auto field = options.columns.empty() ? Result<RaceField>(all_modes(options.engine))
+                                       : parse_columns(options.columns, options.engine);
+  if (!field)
+    return tl::unexpected(field.error());
   std::atomic<bool> stopped{false};
   const auto scope = interrupt.on_first([&stopped] { stopped = true; });
   Output out;
   const bool drawn = !options.json && moves_cursor(output_is_terminal()) &&
                      screen_size().columns >= race_columns_min;
   const bool at_once = simulated(options.engine);
-  auto race = at_once ? race_at_once(options, out, drawn, stopped)
-                      : race_here(options, out, drawn, stopped);
+  auto race = at_once ? race_at_once(options, apart(std::move(*field)), out, drawn, stopped)
+                      : race_here(options, std::move(*field), out, drawn, stopped);
   if (!race)
     return tl::unexpected(race.error());
   if (stopped)
@@ -327,7 +274,7 @@ Result<int> run(Options options, Interrupt& interrupt) {
   if (auto same = check_same_tokens(race->lanes); !same)
     return tl::unexpected(same.error());
   if (options.json)
-    return print_json(race_json(*race, at_once));
+    return print_json(race_json(*race, at_once, !options.columns.empty()));
   return out.finish().map([] { return status_ok; });
 }
 
@@ -335,14 +282,18 @@ constexpr const char* footer = R"(Examples:
   paceline race
   paceline race "def main():" -n 256 --temperature 0
   paceline race --device sim:chinchilla-70b --draft-device sim:chinchilla-4b
+  paceline race --columns bf16,mxfp6,mxfp6+draft --device sim:7b@a6000 --draft-device sim:350m@a6000
 
-All three write the same text: greedy, or coupled to one seed. On real devices they run one after
-another and are replayed; on simulated ones they run at once. The screen says which.)";
+All columns with the same weights write the same text: greedy, or coupled to one seed. On real
+devices they run one after another and are replayed; on simulated ones they run at once. The screen
+says which. A column joins a format of weights (bf16, mxfp6 ...), a mode (off, sync, overlap or
+auto) and draft (--draft-model), suffix, ngram, mtp or self:FORMAT. It decodes plainly unless it
+names a draft or a mode; with a draft alone its mode is auto.)";
 
 } // namespace
 
 Command add_race(CLI::App& program) {
-  auto* app = program.add_subcommand("race", "Plain, synchronous and overlapped side by side");
+  auto* app = program.add_subcommand("race", "Modes, weights and drafts side by side");
   auto options = std::make_shared<Options>();
   options->request.max_tokens = tokens_default;
   options->request.sampling.seed = seed_default;
@@ -351,6 +302,11 @@ Command add_race(CLI::App& program) {
   add_speculation_options(*app, options->engine, options->request);
   add_sampling_options(*app, options->request);
   app->option_defaults()->group("Output");
+  app->add_option("--columns", options->columns,
+                  "What runs side by side, such as bf16,mxfp6,mxfp6+draft; default: the modes")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("COLUMN,...");
   app->add_option("--slow", options->slow,
                   "Replay X times slower than recorded; default: so that it can be followed")
       ->check(number_above(0, 1e6))

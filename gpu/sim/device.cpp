@@ -13,9 +13,11 @@ namespace {
 
 class SimDevice final : public Device {
 public:
-  SimDevice(Profile profile, const cpu::Kernels& kernels, DeviceOptions options)
-      : profile_(std::move(profile)), name_("sim:" + profile_.name), kernels_(kernels),
-        options_(std::move(options)) {}
+  /// width: the profile's, to which weights are added.
+  SimDevice(Profile profile, std::shared_ptr<WeightWidth> width, const cpu::Kernels& kernels,
+            DeviceOptions options)
+      : profile_(std::move(profile)), width_(std::move(width)), name_("sim:" + profile_.name),
+        kernels_(kernels), options_(std::move(options)) {}
 
   const std::string& name() const override { return name_; }
   const std::string& kernel() const override { return profile_.name; }
@@ -25,7 +27,11 @@ public:
     return cpu::allocate_host(bytes);
   }
   Result<std::shared_ptr<const Weight>> pack(std::span<const HostMatrix> parts) override {
-    return cpu::PackedWeight::pack(parts);
+    auto weight = cpu::PackedWeight::pack(parts);
+    if (weight)
+      width_->add((*weight)->format(), double((*weight)->outputs()) * (*weight)->inputs(),
+                  double((*weight)->bytes()));
+    return weight;
   }
   Result<std::shared_ptr<Buffer>> upload(std::span<const float> values) override {
     auto buffer = cpu::allocate_host(values.size_bytes());
@@ -59,6 +65,7 @@ private:
   }
 
   const Profile profile_;
+  const std::shared_ptr<WeightWidth> width_;
   const std::string name_;
   const cpu::Kernels& kernels_;
   const DeviceOptions options_;
@@ -74,7 +81,9 @@ Result<std::shared_ptr<Device>> open_device(const DeviceName& name, const Device
   auto kernels = cpu::choose_kernels();
   if (!kernels)
     return tl::unexpected(kernels.error());
-  return std::make_shared<SimDevice>(std::move(*profile), **kernels, options);
+  auto width = std::make_shared<WeightWidth>();
+  profile->width = width;
+  return std::make_shared<SimDevice>(std::move(*profile), std::move(width), **kernels, options);
 }
 
 } // namespace paceline::gpu::sim

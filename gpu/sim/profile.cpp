@@ -1,5 +1,7 @@
 #include "gpu/sim/profile.hpp"
 
+#include "gpu/sim/data_sheet.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -87,6 +89,7 @@ Profile Profile::divided_by(int parts) const {
   Profile part = *this;
   part.decode = decode.divided_by(parts);
   part.prefill = prefill.divided_by(parts);
+  part.weights /= parts;
   part.attention.step /= parts;
   part.attention.decode_reads /= parts;
   part.attention.prompt_reads /= parts;
@@ -94,15 +97,27 @@ Profile Profile::divided_by(int parts) const {
   return part;
 }
 
+base::Duration Profile::reading() const {
+  constexpr double bits = 16;
+  return width ? base::from_seconds(base::seconds(weights) * width->bits() / bits) : weights;
+}
+
 base::Duration Profile::latency(const Work& work, bool behind) const {
   if (work.kind == Work::Kind::verify)
     return copy_per_row * work.rows;
-  const base::Duration rows = (work.kind == Work::Kind::prefill ? prefill : decode).at(work.rows);
+  const base::Duration rows =
+      std::max(reading(), (work.kind == Work::Kind::prefill ? prefill : decode).at(work.rows));
   const double reads = double(attention.decode_reads.count()) * double(work.decode_reads) +
                        double(attention.prompt_reads.count()) * double(work.prompt_reads);
   return rows + (behind ? base::Duration() : launch) + attention.step +
          base::Duration(std::llround(reads * 1e-6)) +
          per_context_token * std::int64_t(work.sequences) * work.context;
+}
+
+double Profile::balanced_rows() const {
+  constexpr int many = 1 << 16; // Beyond all points of a curve, where rows bound it.
+  const base::Duration per_row = (prefill.at(2 * many) - prefill.at(many)) / many;
+  return base::seconds(std::max(reading(), decode.at(1))) / base::seconds(per_row);
 }
 
 namespace {
@@ -125,61 +140,93 @@ Profile make_profile(const KnownProfile& known) {
   return profile;
 }
 
+// Returns the number of weights that "7b" or "350m" says; none if it says none.
+std::optional<double> weights_of(std::string_view text) {
+  double count = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), count, std::chars_format::fixed);
+  const std::string_view unit = text.substr(std::size_t(end - text.data()));
+  constexpr double most = 1e5; // Of either unit.
+  if (error != std::errc() || !(count > 0) || count > most || (unit != "m" && unit != "b"))
+    return std::nullopt;
+  return count * (unit == "m" ? 1e6 : 1e9);
+}
+
+// Returns the profile of a model of that size on a device; none if `text` is not "7b@a100".
+std::optional<Profile> sized_profile(std::string_view text) {
+  const std::size_t at = text.find('@');
+  if (at == text.npos)
+    return std::nullopt;
+  const auto weights = weights_of(text.substr(0, at));
+  const DataSheet* sheet = find_data_sheet(text.substr(at + 1));
+  if (!weights || !sheet)
+    return std::nullopt;
+  const DataSheet reached = sheet->reached();
+  const base::Duration row = base::from_seconds(reached.row_seconds(*weights));
+  Profile profile;
+  profile.name = text;
+  profile.decode = profile.prefill = Curve({{0, {}}, {1, row}});
+  profile.weights = base::from_seconds(reached.read_seconds(2 * *weights));
+  return profile;
+}
+
+// Returns the profile of latencies; none if `text` is not "14.1ms" or "14.1ms+0.2ms/row".
+std::optional<Profile> plain_profile(std::string_view text) {
+  std::string_view rest = text;
+  const auto step = take_duration(rest);
+  std::optional<base::Duration> per_row = base::Duration();
+  if (step && rest.starts_with('+')) {
+    rest.remove_prefix(1);
+    per_row = take_duration(rest);
+    if (rest != "/row")
+      return std::nullopt;
+    rest = {};
+  }
+  if (!step || !per_row || !rest.empty())
+    return std::nullopt;
+  return make_profile(std::string(text), *step, *per_row, *per_row);
+}
+
+// Returns the profile of what is before a suffix, changed as the suffix says. text: with it.
+template <class Change>
+Result<Profile> changed(std::string_view text, std::string_view before, const Change& change) {
+  return parse_profile(before).map([&](Profile&& profile) {
+    change(profile);
+    profile.name = text;
+    return std::move(profile);
+  });
+}
+
 } // namespace
 
 Result<Profile> parse_profile(std::string_view text) {
   if (text.ends_with(".json"))
     return load_profile(std::string(text));
   constexpr std::string_view queued = "+queue";
-  if (text.ends_with(queued)) {
-    auto profile = parse_profile(text.substr(0, text.size() - queued.size()));
-    if (profile) {
-      profile->name = text;
-      profile->queues = true;
-    }
-    return profile;
-  }
-  std::string_view whole = text;
-  if (const auto hop = take_hop(whole)) {
-    auto profile = parse_profile(whole);
-    if (profile) {
-      profile->hop = *hop;
-      profile->name = text;
-    }
-    return profile;
-  }
-  if (const int parts = take_divisor(whole); whole.size() < text.size()) {
-    auto profile = parse_profile(whole);
-    if (profile) {
-      *profile = profile->divided_by(parts);
-      profile->name = text;
-    }
-    return profile;
-  }
+  if (text.ends_with(queued))
+    return changed(text, text.substr(0, text.size() - queued.size()),
+                   [](Profile& profile) { profile.queues = true; });
+  std::string_view before = text;
+  if (const auto hop = take_hop(before))
+    return changed(text, before, [&](Profile& profile) { profile.hop = *hop; });
+  if (const int parts = take_divisor(before); before.size() < text.size())
+    return changed(text, before, [&](Profile& profile) { profile = profile.divided_by(parts); });
   std::string names;
   for (const KnownProfile& p : known_profiles()) {
     if (text == p.name)
       return make_profile(p);
     names += std::string(p.name) + ", ";
   }
-  std::string_view rest = text;
-  const auto step = take_duration(rest);
-  bool good = step.has_value();
-  base::Duration per_row{};
-  if (good && rest.starts_with('+')) {
-    rest.remove_prefix(1);
-    const auto slope = take_duration(rest);
-    good = slope && rest == "/row";
-    per_row = slope.value_or(base::Duration());
-    rest = {};
-  }
-  if (!good || !rest.empty())
-    return fail(ErrorCode::invalid_argument, fmt::format("unknown simulated device 'sim:{}'", text),
-                fmt::format("use {}a file such as a100.json, or latencies such as 14.1ms, "
-                            "14.1ms+0.2ms/row or 14.1ms+queue; /4 behind it is a quarter of it, "
-                            "and +20us/hop the way to another device of a group",
-                            names));
-  return make_profile(std::string(text), *step, per_row, per_row);
+  if (auto sized = sized_profile(text))
+    return std::move(*sized);
+  if (auto plain = plain_profile(text))
+    return std::move(*plain);
+  return fail(
+      ErrorCode::invalid_argument, fmt::format("unknown simulated device 'sim:{}'", text),
+      fmt::format("use {}a size on a device such as 7b@a100, a file such as a100.json, or "
+                  "latencies such as 14.1ms, 14.1ms+0.2ms/row or 14.1ms+queue; /4 behind "
+                  "it is a quarter of it, and +20us/hop the way to another device of a group",
+                  names));
 }
 
 } // namespace paceline::gpu::sim

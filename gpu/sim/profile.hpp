@@ -3,8 +3,10 @@
 
 #include "base/clock.hpp"
 #include "gpu/lane.hpp"
+#include "gpu/sim/weight_width.hpp"
 #include "paceline/error.hpp"
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,6 +40,10 @@ struct Profile {
   std::string name;
   Curve decode; ///< Time of a pass of so many rows, draft and target alike.
   Curve prefill;
+  /// Time of reading the weights, if each has 16 bits. Others take theirs, by `width`. No pass
+  /// takes less. 0: the curves say all.
+  base::Duration weights{};
+  std::shared_ptr<const WeightWidth> width; ///< Of the weights on the device; null: 16 bits.
   Attention attention;
   base::Duration launch{}; ///< Additional time of passes that did not stand ready behind another.
   bool queues = false;     ///< Holds a piece ready behind the running one, as a GPU's stream does.
@@ -53,14 +59,20 @@ struct Profile {
 
   /// Returns the time of a piece. behind: it stands ready behind another.
   base::Duration latency(const Work& work, bool behind = false) const;
+  /// Returns the rows of a prompt that take as long, by themselves, as a step of one row: in a step
+  /// of fewer, rows are cheap.
+  double balanced_rows() const;
+  /// Returns the time of reading the weights; see `weights`.
+  base::Duration reading() const;
   /// Returns the profile of one of so many equal stages or shards; each has its own launches,
   /// copies and hop.
   Profile divided_by(int parts) const;
 };
 
-/// Returns a profile by name (`known_profiles`), from a file ("a100.json"), or from latencies:
-/// "14.1ms", "250us", "14.1ms+0.2ms/row"; "/4" after any of these means one stage of four, and
-/// "+20us/hop" behind it gives Profile::hop.
+/// Returns a profile by name (`known_profiles`), from a file ("a100.json"), by the sizes of a model
+/// and what programs reach of a data sheet ("7b@a100"), or from latencies: "14.1ms", "250us",
+/// "14.1ms+0.2ms/row"; "/4" after any of these means one stage of four, and "+20us/hop" behind it
+/// gives Profile::hop.
 Result<Profile> parse_profile(std::string_view text);
 /// Loads a profile from a file, whose format docs/simulated.md describes (profile_file.cpp).
 Result<Profile> load_profile(const std::string& path);

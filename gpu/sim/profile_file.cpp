@@ -131,12 +131,13 @@ Result<Profile> load_profile(const std::string& path) {
   const auto object = reader.open();
   if (!object)
     return tl::unexpected(object.error());
-  reader.only(*object, {"source", "decode", "prefill", "attention", "launch_ms",
+  reader.only(*object, {"source", "decode", "prefill", "weights_ms", "attention", "launch_ms",
                         "context_ms_per_1000", "copy_ms_per_row", "hop_ms", "jitter", "queue"});
   Profile profile;
   profile.name = path;
   profile.decode = reader.curve(*object, "decode");
   profile.prefill = reader.curve(*object, "prefill");
+  profile.weights = reader.milliseconds(*object, "weights_ms");
   profile.attention = reader.attention(*object);
   profile.launch = reader.milliseconds(*object, "launch_ms");
   profile.per_context_token = reader.milliseconds(*object, "context_ms_per_1000") / 1000;

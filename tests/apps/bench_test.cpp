@@ -158,6 +158,19 @@ TEST_CASE("bench on simulated devices sets modes beside their formulas and publi
   CHECK(ratios.at("overlap_over_sync").to_number<double>() > 1.1);
 }
 
+TEST_CASE("fewer bits and a draft multiply each other's gains on devices by memory rate") {
+  // The argument of Qualcomm's microscaling: twice as fast by fewer bits, and twice by a draft.
+  const auto object =
+      paceline_json({"bench", "--device", "sim:7b@a100", "--draft-device", "sim:350m@a100",
+                     "--weights", "mxfp6", "--head-weights", "mxfp6", "--num-prompts", "2", "-n",
+                     "64", "--repetitions", "1", "--window", "7", "--temperature", "0"});
+  const auto& ratios = object.at("ratios").as_object();
+  const double by_bits = ratios.at("off_over_bf16_off").to_number<double>();
+  CHECK(by_bits == doctest::Approx(16 / 6.25).epsilon(0.01));
+  CHECK(ratios.at("sync_over_formula").to_number<double>() == doctest::Approx(1).epsilon(0.15));
+  CHECK(ratios.at("best_over_bf16_off").to_number<double>() > 1.3 * by_bits);
+}
+
 TEST_CASE("bench --scale measures larger models of the same distribution") {
   const std::vector<std::string> plain{"bench", "--num-prompts", "1", "--repetitions", "1", "-n",
                                        "64",    "--temperature", "0", "--window",      "3"};

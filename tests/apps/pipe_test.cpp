@@ -139,6 +139,23 @@ TEST_CASE("a race without a terminal prints a line for each way, and the winner"
   CHECK(in_stages.output.find(" The target has 2 stages: sim:2ms, sim:2ms.") != std::string::npos);
 }
 
+TEST_CASE("a race of weights and drafts names its columns in JSON, and says who wins") {
+  const auto object = paceline_json({"race", "--columns", "bf16,mxfp6,mxfp6+draft", "-n", "16",
+                                     "--device", "sim:7b@a100", "--draft-device", "sim:350m@a100"});
+  CHECK_FALSE(object.contains("modes"));
+  const auto& columns = object.at("columns").as_object();
+  REQUIRE(columns.size() == 3);
+  CHECK(columns.at("bf16").at("tokens") == 16);
+  CHECK(columns.at("mxfp6").at("speculation").at("judged") == 0);
+  CHECK(columns.at("mxfp6+draft").at("speculation").at("judged").to_number<int>() > 0);
+  check_keys(object, {"verdict", "seed"});
+  const auto here = run_paceline({"race", "--columns", "bf16,mxfp6+suffix", "-n", "8"});
+  CHECK(here.status == 0);
+  CHECK(here.output.find("mxfp6+suffix ") != std::string::npos);
+  CHECK(here.output.find(" wins: ") != std::string::npos);
+  check_complaint(run_paceline({"race", "--columns", "fp6"}), 2, {"fp6", "bf16,mxfp6"});
+}
+
 TEST_CASE("no way of a race finds the text that another one wrote") {
   const std::vector<std::string> prompt{"def read(path):", "-n", "48", "-d", "suffix"};
   const auto with = [&](std::vector<std::string> arguments) {

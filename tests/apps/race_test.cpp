@@ -1,4 +1,5 @@
 #include "apps/console/screen_text.hpp"
+#include "apps/terminal/race/columns.hpp"
 #include "apps/terminal/race/frame.hpp"
 
 #include <doctest/doctest.h>
@@ -92,4 +93,75 @@ TEST_CASE("a frame keeps what models write from commanding the terminal") {
 TEST_CASE("in a narrow window a lane is a line") {
   CHECK(race_line(lane_at(recording("plain", 0.5, 4), 9)) ==
         "plain             8 tokens    2.000 s      4.0 tokens/s");
+}
+
+namespace {
+
+EngineOptions with_draft() {
+  EngineOptions engine;
+  engine.drafters = {"demo"};
+  return engine;
+}
+
+RaceField field_of(const std::vector<std::string>& columns) {
+  auto field = parse_columns(columns, with_draft());
+  if (!field)
+    FAIL(field.error().text());
+  return *field;
+}
+
+std::string complaint(const std::vector<std::string>& columns, const EngineOptions& engine) {
+  const auto field = parse_columns(columns, engine);
+  return field ? "" : field.error().text();
+}
+
+} // namespace
+
+TEST_CASE("columns join weights, modes and drafts, and share engines where they can") {
+  using enum SpeculationMode;
+  const RaceField field = field_of({"bf16", "mxfp6", "mxfp6+draft", "sync+mxfp6", "suffix"});
+  REQUIRE(field.lanes.size() == 5);
+  const auto modes = [&] {
+    std::vector<SpeculationMode> all;
+    for (const Recording& lane : field.lanes)
+      all.push_back(lane.mode);
+    return all;
+  };
+  CHECK(modes() == std::vector{off, off, automatic, sync, automatic});
+  CHECK(field.lanes[2].name == "mxfp6+draft");
+  // Plain decoding of the same weights is on the engine with the draft.
+  CHECK(field.lanes[1].engine == field.lanes[2].engine);
+  CHECK(field.lanes[3].engine == field.lanes[2].engine);
+  REQUIRE(field.engines.size() == 3);
+  const auto engine = [&](std::size_t lane) {
+    return field.engines[std::size_t(field.lanes[lane].engine)];
+  };
+  CHECK(engine(0).drafters.empty());
+  CHECK(engine(0).dtype == NumberFormat::bf16);
+  CHECK_FALSE(engine(0).weights);
+  CHECK(engine(1).weights == WeightFormat::mxfp6);
+  CHECK(engine(1).drafters == std::vector<std::string>{"demo"});
+  CHECK(engine(4).drafters == std::vector<std::string>{"suffix"});
+}
+
+TEST_CASE("without columns a race is the modes on one engine") {
+  const RaceField field = all_modes(with_draft());
+  CHECK(field.lanes.size() == 3);
+  CHECK(field.engines.size() == 1);
+}
+
+TEST_CASE("columns that say nothing, too much or the same are refused by name") {
+  const auto refused = [](const std::vector<std::string>& columns) {
+    return complaint(columns, with_draft());
+  };
+  CHECK(refused({"bf16", "mxfp7"}).find("column 'mxfp7' has 'mxfp7'") != std::string::npos);
+  CHECK(refused({"mxfp6++draft"}).find("has ''") != std::string::npos);
+  CHECK(refused({"mxfp6+mxfp4"}).find("'mxfp4' beside another") != std::string::npos);
+  CHECK(refused({"sync+overlap"}).find("'overlap' beside another") != std::string::npos);
+  CHECK(refused({"off+draft"}).find("is off, and names a draft") != std::string::npos);
+  CHECK(refused({"mxfp6", "mxfp6"}).find("is there twice") != std::string::npos);
+  EngineOptions none = with_draft();
+  none.drafters.clear();
+  CHECK(complaint({"mxfp6+draft"}, none).find("needs a draft") != std::string::npos);
+  CHECK(complaint({"mxfp6+suffix"}, none).empty());
 }

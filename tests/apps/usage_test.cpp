@@ -9,7 +9,7 @@ TEST_CASE("help lists every command and shows examples, and each command explain
   CHECK(help.status == 0);
   CHECK(help.errors.empty());
   for (const char* command : {"generate", "demo", "bench", "score", "tokenize", "inspect",
-                              "quantize", "conformance", "pull", "list", "rm"}) {
+                              "quantize", "theory", "conformance", "pull", "list", "rm"}) {
     CAPTURE(command);
     CHECK(help.output.find(std::string("  ") + command) != std::string::npos);
     const auto own = run_paceline({command, "--help"});

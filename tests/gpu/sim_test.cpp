@@ -101,6 +101,54 @@ TEST_CASE("pairs of models that were published with their sources are known by n
   }
 }
 
+TEST_CASE(
+    "a model of some size on a device reads its weights in every pass, and computes each row") {
+  const auto seconds = [](const std::string& profile, const Work& work) {
+    return base::seconds(sim::parse_profile(profile).value().latency(work));
+  };
+  // 80 % of 2,039 GB/s, and half of 312 T operations/s.
+  const double read = 7e9 * 2 / (0.8 * 2039e9);
+  for (const int rows : {1, 8, 64})
+    CHECK(seconds("7b@a100", {Work::Kind::decode, rows, 1, 0}) == doctest::Approx(read));
+  CHECK(seconds("7b@a100", {Work::Kind::prefill, 512, 1, 0}) ==
+        doctest::Approx(512 * 2 * 7e9 / 156e12));
+  CHECK(seconds("350m@a100", {Work::Kind::draft, 1, 1, 0}) == doctest::Approx(read / 20));
+  CHECK(seconds("7b@a100/4", {Work::Kind::decode, 1, 1, 0}) == doctest::Approx(read / 4));
+  for (const char* none : {"7b@b52", "7@a100", "0b@a100", "b@a100", "7bb@a100", "@a100"})
+    CHECK(!sim::parse_profile(none));
+}
+
+TEST_CASE("a pass of a simulated device takes as long as the bytes of the weights on it") {
+  Fixture f;
+  const auto seconds_with = [&](std::optional<WeightFormat> format) {
+    const auto device = open_device("sim:7b@a100", {1, f.time, nullptr}).value();
+    const std::vector<float> numbers(64 * 256, 0.5f);
+    HostMatrix matrix{DType::f32, numbers.data(), 64, 256};
+    if (format)
+      matrix.quantization = Quantization{*format, ScaleChoice::floor};
+    const auto weight = device->pack(std::vector{matrix}).value();
+    const auto lane = device->open_lane("target").value();
+    const auto step = step_of({Work::Kind::decode, 1, 1, 0});
+    REQUIRE(lane->submit(step));
+    f.time->run();
+    return base::seconds(step->wait().busy);
+  };
+  const double of_32_bits = seconds_with(std::nullopt);
+  CHECK(of_32_bits == doctest::Approx(7e9 * 4 / (0.8 * 2039e9)));
+  CHECK(seconds_with(WeightFormat::mxfp6) == doctest::Approx(of_32_bits * 6.25 / 32));
+  CHECK(seconds_with(WeightFormat::mxfp4) == doctest::Approx(of_32_bits * 4.25 / 32));
+}
+
+TEST_CASE("the weights on a device are as wide as most of them") {
+  sim::WeightWidth width;
+  CHECK(width.bits() == 16);
+  width.add(WeightFormat::bf16, 100, 200);
+  CHECK(width.bits() == 16);
+  width.add(WeightFormat::mxfp6, 64, 50);
+  width.add(WeightFormat::mxfp6, 64, 50);
+  CHECK(width.bits() == 6.25);
+}
+
 TEST_CASE("SARATHI's table comes out of its profile") {
   const auto profile = sim::parse_profile("llama-13b-a6000").value();
   constexpr std::int64_t length = 1024;
@@ -147,6 +195,17 @@ TEST_CASE("a profile from a file has curves by rows, and costs of context, launc
   CHECK(profile.latency({Work::Kind::decode, 1, 1, 0, 2000, 0}) == 12500us);
   CHECK(profile.latency({Work::Kind::prefill, 51, 2, 0, 1000, 100'000}) == 23500us);
   CHECK(profile.latency({Work::Kind::verify, 9, 1, 500}) == 90us);
+}
+
+TEST_CASE("a profile from a file may say what reading the weights takes at the least") {
+  const std::string path = "sim_test_profile.json";
+  std::ofstream(path)
+      << R"({"decode": [[1, 1], [2, 2]], "prefill": [[1, 1], [2, 2]], "weights_ms": 8})";
+  const auto profile = sim::parse_profile(path).value();
+  std::filesystem::remove(path);
+  CHECK(profile.latency({Work::Kind::decode, 3, 1, 0}) == 8ms);
+  CHECK(profile.latency({Work::Kind::decode, 9, 1, 0}) == 9ms);
+  CHECK(profile.balanced_rows() == doctest::Approx(8));
 }
 
 TEST_CASE("jitter is bounded, repeats, and is not there unless asked for") {

@@ -102,21 +102,13 @@ TEST_CASE("Overlap is never slower than sync, and hides all drafting when every 
   CHECK(chain_hit(0.8, 3) == doctest::Approx(0.4096));
 }
 
-TEST_CASE("At break-even speculation is as fast as plain decoding, and pays on one side of it") {
+TEST_CASE(
+    "At break-even speculation is as fast as plain decoding, and pays where drafts cost less") {
   for (double a : {0.3, 0.7, 0.9})
     for (int k : {1, 4, 7}) {
       const double c = break_even_cost(a, k, 1.1);
       CHECK(sync_rate(a, k, c, 1.1) == doctest::Approx(1));
       CHECK(sync_rate(a, k, c * 0.99, 1.1) > 1);
-    }
-  for (double c : {0.05, 0.2, 0.4})
-    for (double slope : {0.0, 0.1}) {
-      const auto best = [&](double a) {
-        const int k = best_window_sync(a, c, slope, 16);
-        return sync_rate(a, k, c, 1 + k * slope);
-      };
-      CHECK(best(break_even_acceptance(c, slope)) == doctest::Approx(1));
-      CHECK(best(break_even_acceptance(c, slope) + 0.01) > 1);
     }
 }
 

@@ -3,94 +3,19 @@
 #include "apps/console/field_names.hpp"
 #include "apps/console/lookups.hpp"
 #include "apps/console/output.hpp"
-#include "base/clock.hpp"
-#include "gpu/sim/profile.hpp"
-#include "sampling/theory.hpp"
+#include "apps/laboratory/bench/expectation.hpp"
 
 #include <algorithm>
 #include <boost/json/value_from.hpp>
-#include <cmath>
 #include <fmt/format.h>
-#include <functional>
 
 namespace paceline::apps {
 namespace {
 
-const ModeResult* find(const BenchReport& report, SpeculationMode mode) {
-  for (const ModeResult& result : report.modes)
-    if (result.mode == mode)
-      return &result;
-  return nullptr;
-}
-
-/// Returns one mode's tokens per second over another's; none unless both were measured.
-std::optional<double> speed_ratio(const BenchReport& report, SpeculationMode above,
-                                  SpeculationMode below) {
-  const ModeResult* a = find(report, above);
-  const ModeResult* b = find(report, below);
-  if (!a || !b || b->tokens_per_second == 0)
-    return std::nullopt;
-  return a->tokens_per_second / b->tokens_per_second;
-}
-
-/// Seconds of a target step by its rows, and of a draft step.
-struct StepCosts {
-  std::function<double(int)> target;
-  double draft = 0;
-};
-
-/// Returns the costs as they were measured, or from the simulated devices' profiles.
-std::optional<StepCosts> step_costs(const BenchReport& report) {
-  if (report.steps && report.steps->draft > 0)
-    return StepCosts{[&](int rows) { return report.steps->target_seconds(rows); },
-                     report.steps->draft};
-  if (!report.simulated || !report.draft)
-    return std::nullopt;
-  const auto profile = [](const ModelInfo& model) {
-    return gpu::sim::parse_profile(model.device.substr(std::string_view("sim:").size()));
-  };
-  const auto target = profile(report.target);
-  const auto draft = profile(*report.draft);
-  if (!target || !draft)
-    return std::nullopt;
-  using Kind = gpu::Work::Kind;
-  return StepCosts{[target](int rows) {
-                     return base::seconds(target->latency({Kind::decode, rows, 1, 0}));
-                   },
-                   base::seconds(draft->latency({Kind::draft, 1, 1, 0}))};
-}
-
-/// Returns a mode's speed-up over the one that a formula of (K, c, v) predicts.
-template <class Formula>
-std::optional<double> over_formula(const BenchReport& report, SpeculationMode mode,
-                                   const Formula& formula) {
+std::optional<double> over_formula(const BenchReport& report, SpeculationMode mode) {
   const auto gain = speed_ratio(report, mode, SpeculationMode::off);
-  const auto costs = step_costs(report);
-  if (!gain || !costs || find(report, mode)->window < 1)
-    return std::nullopt;
-  const double one = costs->target(1);
-  const double window = find(report, mode)->window;
-  return *gain / formula(int(std::lround(window)), costs->draft / one,
-                         costs->target(int(window + 1)) / one);
-}
-
-/// Divides by E / (K c + v) with the measured a, K, c and v.
-std::optional<double> sync_over_formula(const BenchReport& report) {
-  return over_formula(report, SpeculationMode::sync, [&](int window, double c, double v) {
-    const double a = find(report, SpeculationMode::sync)->acceptance_rate;
-    return sampling::theory::sync_rate(a, window, c, v);
-  });
-}
-
-/// Divides by E / (v + (1 - h) K c). Only simulated draft and target have a device each, as it
-/// assumes.
-std::optional<double> overlap_over_formula(const BenchReport& report) {
-  if (!report.simulated)
-    return std::nullopt;
-  return over_formula(report, SpeculationMode::overlap, [&](int window, double c, double v) {
-    const ModeResult& mode = *find(report, SpeculationMode::overlap);
-    return sampling::theory::overlap_rate(mode.acceptance_rate, window, c, v, mode.hits_per_round);
-  });
+  const auto expected = expected_gain(report, mode);
+  return gain && expected ? std::optional(*gain / *expected) : std::nullopt;
 }
 
 /// Published speed-ups for the profiles in use.
@@ -137,7 +62,7 @@ std::optional<double> rows_ratio(const BenchReport& report, int rows) {
 
 /// Returns the host's share of a synchronous round.
 std::optional<double> actor_overhead(const BenchReport& report) {
-  const ModeResult* sync = find(report, SpeculationMode::sync);
+  const ModeResult* sync = find_mode(report, SpeculationMode::sync);
   return sync ? std::optional(sync->overhead_share) : std::nullopt;
 }
 
@@ -199,8 +124,8 @@ Ratios all_ratios(const BenchReport& report) {
           {"auto_over_best", auto_over_best(report)},
           {"off_over_bf16_off", over_not_quantized(report, off)},
           {"best_over_bf16_off", over_not_quantized(report)},
-          {"sync_over_formula", sync_over_formula(report)},
-          {"overlap_over_formula", overlap_over_formula(report)},
+          {"sync_over_formula", over_formula(report, sync)},
+          {"overlap_over_formula", over_formula(report, overlap)},
           {"actor_overhead", actor_overhead(report)},
           {"step_cost_error", above_zero(report.step_cost_error)},
           {"prefill_fraction_of_peak", prefill_fraction(report)},
@@ -405,7 +330,7 @@ std::string report_text(const BenchReport& report) {
   if (report.steps)
     text += device_text(*report.steps);
   text += modes_text(report.modes);
-  if (const ModeResult* automatic = find(report, SpeculationMode::automatic))
+  if (const ModeResult* automatic = find_mode(report, SpeculationMode::automatic))
     text += chosen_text(*automatic);
   text += "\n";
   if (report.not_quantized)

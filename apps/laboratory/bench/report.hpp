@@ -1,35 +1,12 @@
 // The output of `paceline bench`.
 #pragma once
 
-#include "apps/laboratory/bench/modes.hpp"
-#include "apps/laboratory/bench/steps.hpp"
+#include "apps/laboratory/bench/figures.hpp"
 
 #include <boost/json/object.hpp>
-#include <optional>
 #include <string>
-#include <vector>
 
 namespace paceline::apps {
-
-/// All measurements of one run.
-struct BenchReport {
-  ModelInfo target;
-  std::optional<ModelInfo> draft;
-  bool simulated = false;
-  int cores = 0; ///< Cores that this process may use.
-  std::optional<StepTimes> steps;
-  std::size_t peak_bytes = 0; ///< Resident memory once models are loaded and warm.
-  std::vector<ModeResult> modes;
-  /// Plain decoding with the weights in `dtype`, if the report's are quantized.
-  std::optional<ModeResult> not_quantized;
-  boost::json::object lookups; ///< Texts that each look-up had seen (apps/console/lookups.hpp).
-  double step_cost_error = 0;  ///< Metrics::step_cost_error at the end.
-  int prompts = 0;
-  int repetitions = 0;
-  int max_tokens = 0;
-  float temperature = 0;
-  Result<void> traced; ///< Whether the requested trace could be written.
-};
 
 /// Returns the object of docs/program.md; values that were not measured are left out.
 boost::json::object report_json(const BenchReport& report);

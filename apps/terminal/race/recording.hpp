@@ -16,8 +16,10 @@ struct Recording {
     int tokens = 0;
   };
 
-  std::string name; ///< "plain", "synchronous", "overlapped"
+  std::string name; ///< "plain", "synchronous", "overlapped", "mxfp6+draft"
   SpeculationMode mode = SpeculationMode::off;
+  int engine = 0;      ///< Which of the race's engines decodes.
+  std::string weights; ///< Format that the column names; those of one format write the same text.
   std::vector<Step> steps;
   std::vector<TokenId> tokens;
   std::optional<Finished> end; ///< Set once it ended.
