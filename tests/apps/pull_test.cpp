@@ -254,6 +254,14 @@ TEST_CASE("what the disk has no room for is not begun") {
   CHECK(one.hub.requests().size() == 1);
 }
 
+TEST_CASE("what others have put into a model's place is not touched") {
+  const OneFile one;
+  const std::string theirs = one.user.home.write("models/org/name:Q8_0/theirs", "x");
+  check_complaint(one.user.pull(), 2, {"in the way", "PACELINE_MODELS"});
+  CHECK(one.hub.requests().empty());
+  CHECK(read_file(theirs) == "x");
+}
+
 TEST_CASE("two pulls of one model do not meet") {
   OneFile one([](const HubRequest& request, HubAnswer& answer) {
     if (is_file(request)) {
