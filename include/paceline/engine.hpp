@@ -82,8 +82,8 @@ struct NodeTls {
 };
 
 struct EngineOptions {
-  /// Folder of a Hugging Face checkpoint, a .gguf file, or "org/name" in the local Hugging Face
-  /// cache; "demo" is the target of the built-in demo pair.
+  /// Folder of a Hugging Face checkpoint, a .gguf file, or "org/name[:variant]" as `paceline list`
+  /// shows it; "demo" is the target of the built-in demo pair.
   std::string target = "demo";
   /// A file whose chat template replaces the target's own. Empty: the target's is used.
   std::string chat_template{};

@@ -1,111 +1,17 @@
 // paceline pull, list and rm, with a hub in the test's own process.
-#include "tests/apps/hub_server.hpp"
-#include "tests/apps/support.hpp"
+#include "tests/apps/pull_user.hpp"
 #include "tests/models/quantized_gguf.hpp"
 
-#include <algorithm>
-#include <boost/json/array.hpp>
-#include <boost/json/parse.hpp>
-#include <boost/json/serialize.hpp>
 #include <csignal>
-#include <doctest/doctest.h>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 
 using namespace paceline::testing;
 namespace fs = std::filesystem;
-namespace json = boost::json;
 
 namespace {
 
-constexpr const char* token = "hf_secret";
-constexpr std::size_t chunk = 100'000;
-
-std::string read(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-/// Bytes that repeat nowhere within a megabyte.
-std::string some_bytes(std::size_t count) {
-  std::string text;
-  for (std::uint32_t i = 0; text.size() < count; ++i)
-    text += std::to_string(i * 2654435761u) + "\n";
-  return text.substr(0, count);
-}
-
-/// A user of the program, with a hub and a home without anything else.
-struct User {
-  const HubServer& hub;
-  TemporaryFolder home{};
-
-  std::vector<std::string> environment(const std::string& with_token = token) const {
-    return {"HOME=" + home.path(),
-            "PACELINE_MODELS=" + home.file("models"),
-            "HF_ENDPOINT=" + hub.url(),
-            "HF_TOKEN=" + with_token,
-            "XDG_CACHE_HOME=",
-            "HF_HOME=",
-            "HF_HUB_CACHE=",
-            "OLLAMA_MODELS=",
-            "no_proxy=*"};
-  }
-  ProcessResult run(const std::vector<std::string>& arguments,
-                    const std::string& with_token = token) const {
-    return run_process(paceline_command(arguments), "", environment(with_token));
-  }
-  ProcessResult pull(const std::string& name = "org/name:Q8_0",
-                     const std::string& with_token = token) const {
-    return run({"pull", name}, with_token);
-  }
-  json::object ask(std::vector<std::string> arguments) const {
-    arguments.push_back("--json");
-    const auto result = run(arguments);
-    INFO(result.errors);
-    REQUIRE(result.status == 0);
-    return json::parse(result.output).as_object();
-  }
-  json::array list() const { return ask({"list"}).at("models").as_array(); }
-  fs::path model(const std::string& name = "name:Q8_0") const {
-    return home.file("models/org/" + name);
-  }
-  fs::path part(const std::string& file) const {
-    return home.file("models/org/.name:Q8_0.part/" + file);
-  }
-  /// Nothing is there under a name, whatever else is.
-  bool has_nothing() const {
-    const auto models = list();
-    return std::ranges::all_of(models,
-                               [](const json::value& m) { return m.at("kind") == "unfinished"; });
-  }
-};
-
-/// A hub with one GGUF file, which nothing here opens.
-struct OneFile {
-  std::string content = some_bytes(3 * chunk);
-  HubServer hub;
-  User user{hub};
-
-  explicit OneFile(HubServer::Change change = {}) : hub(std::move(change)) {
-    hub.add("name-Q8_0.gguf", content);
-  }
-  std::vector<std::string> ranges() const {
-    std::vector<std::string> out;
-    for (const HubRequest& request : hub.requests("name-Q8_0.gguf"))
-      out.push_back(request.range);
-    return out;
-  }
-  bool is_there() const { return read(user.model() / "name-Q8_0.gguf") == content; }
-};
-
-bool is_file(const HubRequest& request) {
-  return request.target.find("/resolve/") != std::string::npos;
-}
-
 void add_demo(HubServer& hub, const std::string& role) {
   for (const auto& file : fs::directory_iterator(fs::path(PACELINE_DEMO_MODELS) / role))
-    hub.add(file.path().filename().string(), read(file.path()),
+    hub.add(file.path().filename().string(), read_file(file.path()),
             file.path().extension() == ".safetensors");
 }
 
@@ -163,7 +69,8 @@ TEST_CASE("a checkpoint is pulled, answers by its name, is listed and removed") 
 TEST_CASE("a GGUF file is pulled by its format, and drafts for another by its name") {
   const TemporaryFolder folder;
   HubServer hub;
-  hub.add("gguf/name-Q4_0.gguf", read(paceline::models::test::quantized_demo(folder, "draft")));
+  hub.add("gguf/name-Q4_0.gguf",
+          read_file(paceline::models::test::quantized_demo(folder, "draft")));
   hub.add("gguf/name-Q8_0.gguf", "another");
   hub.add("mmproj-name-f16.gguf", "none that can be loaded");
   const User user{hub};
@@ -196,7 +103,7 @@ TEST_CASE("all parts of a split GGUF file are pulled, and a part that is missing
       continue;
     }
     CHECK(pulled.status == 0);
-    CHECK(read(user.model() / "name-Q8_0-00003-of-00003.gguf") == some_bytes(103));
+    CHECK(read_file(user.model() / "name-Q8_0-00003-of-00003.gguf") == some_bytes(103));
     CHECK(user.list().at(0).at("bytes") == 101 + 102 + 103);
   }
 }
@@ -300,166 +207,6 @@ TEST_CASE("a part of another revision is fetched anew, be it whole or not") {
   }
 }
 
-TEST_CASE("more bytes than were listed, and fewer, are errors") {
-  for (const bool more : {true, false}) {
-    const OneFile one([&](const HubRequest& request, HubAnswer& answer) {
-      if (is_file(request) && request.number == 0)
-        answer.body = more ? answer.body + "x" : answer.body.substr(0, chunk);
-      else if (is_file(request)) // There is no more.
-        answer = {.status = 416};
-    });
-    const auto pulled = one.user.pull();
-    check_complaint(pulled, more ? 2 : 1, {more ? "more of" : "HTTP 416"});
-    CHECK(one.user.has_nothing());
-  }
-}
-
-TEST_CASE("the token is not sent to where the hub redirects") {
-  const std::string content = some_bytes(1000);
-  HubServer other([&](const HubRequest&, HubAnswer& answer) { answer = {.body = content}; });
-  for (const char* host : {"127.0.0.1", "localhost"}) { // Another port, and another name.
-    HubServer hub([&](const HubRequest& request, HubAnswer& answer) {
-      if (is_file(request))
-        answer = {.status = 302, .headers = {{"Location", other.url(host) + "/cdn/file?signed=1"}}};
-    });
-    hub.add("name-Q8_0.gguf", content);
-    const User user{hub};
-    CHECK(user.pull().status == 0);
-    CHECK(read(user.model() / "name-Q8_0.gguf") == content);
-    for (const HubRequest& request : hub.requests())
-      CHECK(request.token == std::string("Bearer ") + token);
-  }
-  CHECK(other.requests().size() == 2);
-  for (const HubRequest& request : other.requests())
-    CHECK(request.token.empty());
-}
-
-TEST_CASE("a redirect within the hub is followed with the token, and one without end is not") {
-  HubServer hub([](const HubRequest& request, HubAnswer& answer) {
-    if (is_file(request) && request.target.ends_with("gguf"))
-      answer = {.status = 307, .headers = {{"Location", request.target + "?moved"}}};
-    else if (is_file(request))
-      answer = {.body = "content"};
-  });
-  hub.add("name-Q8_0.gguf", "content");
-  const User user{hub};
-  CHECK(user.pull().status == 0);
-  CHECK(hub.requests().back().token == std::string("Bearer ") + token);
-  const OneFile endless([](const HubRequest& request, HubAnswer& answer) {
-    if (is_file(request))
-      answer = {.status = 302, .headers = {{"Location", request.target}}};
-  });
-  check_complaint(endless.user.pull(), 1, {"redirects"});
-}
-
-TEST_CASE("a refusal says what to do") {
-  struct Case {
-    int status;
-    const char* code;
-    const char* given;
-    std::vector<std::string> words;
-  };
-  for (const Case& c : {Case{401, "GatedRepo", "", {"terms", "/org/name", "HF_TOKEN"}},
-                        Case{401, "RepoNotFound", "", {"org/name", "HTTP 401", "set HF_TOKEN"}},
-                        Case{401, "", token, {"does not take HF_TOKEN", "/settings/tokens"}},
-                        Case{403, "GatedRepo", token, {"terms", "/org/name"}},
-                        Case{403, "", token, {"HTTP 403", "may read"}},
-                        Case{404, "RepoNotFound", token, {"no org/name", "check the name"}},
-                        Case{404, "RevisionNotFound", token, {"no revision main", "--revision"}}}) {
-    CAPTURE(c.status);
-    CAPTURE(c.code);
-    const OneFile one([&](const HubRequest&, HubAnswer& answer) {
-      answer = {.status = c.status, .headers = {{"X-Error-Code", c.code}}};
-    });
-    check_complaint(one.user.pull("org/name:Q8_0", c.given), 2, c.words);
-    CHECK(one.hub.requests().size() == 1);
-    CHECK(one.hub.requests().front().token.empty() == !*c.given);
-  }
-}
-
-TEST_CASE("a hub that is busy is asked again as it says, a bounded number of times") {
-  const OneFile once([](const HubRequest& request, HubAnswer& answer) {
-    if (request.number == 0)
-      answer = {.status = is_file(request) ? 503 : 429, .headers = {{"Retry-After", "0"}}};
-  });
-  CHECK(once.user.pull().status == 0);
-  CHECK(once.is_there());
-  const OneFile always([](const HubRequest&, HubAnswer& answer) {
-    answer = {.status = 429, .headers = {{"Retry-After", "0"}}};
-  });
-  check_complaint(always.user.pull("org/name", ""), 1, {"HTTP 429", "HF_TOKEN"});
-  CHECK(always.hub.requests().size() == 6);
-  const OneFile long_wait([](const HubRequest&, HubAnswer& answer) {
-    answer = {.status = 429, .headers = {{"Retry-After", "86400"}}};
-  });
-  check_complaint(long_wait.user.pull(), 1, {"HTTP 429", "86400 s"});
-  CHECK(long_wait.hub.requests().size() == 1);
-}
-
-TEST_CASE("Ctrl-C ends a pause between tries") {
-  const OneFile one([](const HubRequest&, HubAnswer& answer) {
-    answer = {.status = 429, .headers = {{"Retry-After", "300"}}};
-  });
-  Process process(paceline_command({"pull", "org/name"}), one.user.environment());
-  process.close_input();
-  process.await_blocked(SIGINT);
-  while (one.hub.requests().empty())
-    std::this_thread::yield();
-  process.send(SIGINT);
-  const auto stopped = process.wait();
-  CHECK(stopped.status == 130);
-  CHECK(stopped.errors.find("interrupted") != std::string::npos);
-}
-
-TEST_CASE("a hub that is not there is said at once") {
-  std::string gone;
-  {
-    const HubServer hub;
-    gone = hub.url();
-  }
-  const HubServer hub;
-  const User user{hub};
-  auto environment = user.environment();
-  environment[2] = "HF_ENDPOINT=" + gone;
-  check_complaint(run_process(paceline_command({"pull", "org/name"}), "", environment), 1,
-                  {"cannot fetch from " + gone, "HF_ENDPOINT"});
-  environment[2] = "HF_ENDPOINT=ftp://hub";
-  check_complaint(run_process(paceline_command({"pull", "org/name"}), "", environment), 2,
-                  {"HF_ENDPOINT"});
-  check_complaint(user.pull("org/name", "a\nb"), 2, {"HF_TOKEN"});
-  for (const char* name : {"name", "a/b/c", "../x", "org/name:../x", "/etc"})
-    check_complaint(user.pull(name), 2, {"ORG/NAME"});
-  check_complaint(user.run({"pull"}), 2, {"name"});
-  CHECK(hub.requests().empty());
-}
-
-TEST_CASE("names that could leave the folder are refused, and nothing is written") {
-  for (const char* path : {"../name-Q8_0.gguf", "/tmp/name-Q8_0.gguf", "a/../../name-Q8_0.gguf",
-                           "a\\..\\name-Q8_0.gguf", "a//name-Q8_0.gguf", ".", "a\nb.gguf"}) {
-    CAPTURE(path);
-    HubServer hub;
-    hub.add(path, "hostile");
-    const User user{hub};
-    check_complaint(user.pull(), 2, {"could leave its folder"});
-    CHECK(hub.requests().size() == 1);
-    CHECK(user.home.entries() == 0);
-  }
-}
-
-TEST_CASE("a list that is none, or goes on elsewhere, is refused") {
-  for (const char* body : {"", "{}", "[1]", "[[", R"([{"type": "file", "path": "x.gguf"}])",
-                           R"([{"type": "file", "path": "x.gguf", "size": -1, "oid": "x"}])"}) {
-    CAPTURE(body);
-    const OneFile one([&](const HubRequest&, HubAnswer& answer) { answer.body = body; });
-    check_complaint(one.user.pull(), 2, {"list of files"});
-  }
-  const OneFile elsewhere([](const HubRequest&, HubAnswer& answer) {
-    answer.headers = {
-        {"Link", "<http://localhost:1/api/models/org/name/tree/main?x>; rel=\"next\""}};
-  });
-  check_complaint(elsewhere.user.pull(), 2, {"elsewhere"});
-}
-
 TEST_CASE("a list of several pages is read to its end") {
   std::string next;
   HubServer hub([&](const HubRequest& request, HubAnswer& answer) {
@@ -479,7 +226,7 @@ TEST_CASE("a branch is asked for by its name") {
   CHECK(one.hub.requests().front().target ==
         "/api/models/org/name/tree/refs%2Fpr%2F1?recursive=true");
   CHECK(one.hub.requests().back().target == "/org/name/resolve/refs%2Fpr%2F1/name-Q8_0.gguf");
-  CHECK(read(one.user.model() / ".paceline.json").find("refs/pr/1") != std::string::npos);
+  CHECK(read_file(one.user.model() / ".paceline.json").find("refs/pr/1") != std::string::npos);
 }
 
 TEST_CASE("a full disk is said, what has arrived stays, and the rest comes later") {
@@ -505,6 +252,14 @@ TEST_CASE("what the disk has no room for is not begun") {
   });
   check_complaint(one.user.pull(), 1, {"still to come", "make room"});
   CHECK(one.hub.requests().size() == 1);
+}
+
+TEST_CASE("what others have put into a model's place is not touched") {
+  const OneFile one;
+  const std::string theirs = one.user.home.write("models/org/name:Q8_0/theirs", "x");
+  check_complaint(one.user.pull(), 2, {"in the way", "PACELINE_MODELS"});
+  CHECK(one.hub.requests().empty());
+  CHECK(read_file(theirs) == "x");
 }
 
 TEST_CASE("two pulls of one model do not meet") {

@@ -5,6 +5,7 @@
 #include "apps/terminal/pull/progress.hpp"
 #include "models/checkpoint/files.hpp"
 #include "models/checkpoint/stores.hpp"
+#include "text/json.hpp"
 
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
@@ -32,13 +33,19 @@ std::string origin_of(const std::string& endpoint, const Wanted& wanted,
          "\n";
 }
 
-/// Returns whether a model is here already. Error: it is, of another revision.
+/// Returns whether a model is here already. Error: it is, of another revision, or its place is
+/// taken.
 Result<bool> is_here(const fs::path& models, const models::ModelName& name,
                      const std::string& revision) {
-  const fs::path origin = place_of(models, name) / models::origin_file;
+  const fs::path place = place_of(models, name);
+  const fs::path origin = place / models::origin_file;
   std::error_code ignored;
-  if (!fs::exists(origin, ignored))
+  if (!fs::exists(place, ignored))
     return false;
+  if (!fs::exists(origin, ignored))
+    return fail(ErrorCode::invalid_argument,
+                text::shown_path(place.string()) + " is in the way, and was not pulled",
+                "move it elsewhere, or set PACELINE_MODELS to another folder");
   const auto object = models::read_json_object(origin.string());
   const json::value* of = object ? object->if_contains("revision") : nullptr;
   if (of && of->is_string() && of->get_string() == revision)

@@ -126,6 +126,51 @@ int on_progress(void* call, curl_off_t, curl_off_t, curl_off_t, curl_off_t) noex
   return static_cast<Call*>(call)->stop.stop_requested() ? 1 : 0;
 }
 
+/// Sets where a request goes, how far it is redirected, and how long it may take.
+void set_route(CURL* curl, const std::string& url) {
+  curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
+  curl_easy_setopt(curl, CURLOPT_USERAGENT, "paceline/" PACELINE_VERSION);
+  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS_STR,
+                   url.starts_with("https:") ? "https" : "http,https");
+  curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 1L);
+  curl_easy_setopt(curl, CURLOPT_MAXREDIRS, limits::hub_redirects_max);
+  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, long(limits::hub_connect_time.count()));
+  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, long(limits::hub_silence_time.count()));
+  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, buffer_bytes);
+  if (const char* file = authorities())
+    curl_easy_setopt(curl, CURLOPT_CAINFO, file);
+}
+
+void set_callbacks(CURL* curl, Call& call) {
+  curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
+  curl_easy_setopt(curl, CURLOPT_HEADERDATA, &call);
+  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
+  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &call);
+  curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+  curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+  curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &call);
+}
+
+/// Completes the reply when the request has ended. problem: libcurl's words; may be empty.
+void conclude(Call& call, CURLcode code, const char* problem) {
+  long status = 0;
+  curl_easy_getinfo(call.curl, CURLINFO_RESPONSE_CODE, &status);
+  call.reply.status = int(status);
+  curl_off_t seconds = 0;
+  if (call.reply.headers.contains("retry-after") &&
+      curl_easy_getinfo(call.curl, CURLINFO_RETRY_AFTER, &seconds) == CURLE_OK)
+    call.reply.retry_after = seconds;
+  if (call.stop.stop_requested())
+    call.reply.ending = Reply::Ending::stopped;
+  else if (call.reply.ending != Reply::Ending::refused)
+    call.reply.ending = ending_of(code);
+  if (code != CURLE_OK)
+    call.reply.problem = *problem ? problem : curl_easy_strerror(code);
+}
+
 struct ListDeleter {
   void operator()(curl_slist* list) const { curl_slist_free_all(list); }
 };
@@ -151,28 +196,9 @@ Reply Transfer::get(const std::string& url, const std::string& token, Receiver& 
   Call call{curl, &receiver, state_->stop};
   std::array<char, CURL_ERROR_SIZE> problem{};
   curl_easy_reset(curl); // Connections stay.
-  curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
-  curl_easy_setopt(curl, CURLOPT_USERAGENT, "paceline/" PACELINE_VERSION);
+  set_route(curl, url);
+  set_callbacks(curl, call);
   curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, problem.data());
-  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS_STR,
-                   url.starts_with("https:") ? "https" : "http,https");
-  curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 1L);
-  curl_easy_setopt(curl, CURLOPT_MAXREDIRS, limits::hub_redirects_max);
-  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, long(limits::hub_connect_time.count()));
-  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
-  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, long(limits::hub_silence_time.count()));
-  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, buffer_bytes);
-  curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
-  curl_easy_setopt(curl, CURLOPT_HEADERDATA, &call);
-  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
-  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &call);
-  curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
-  curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
-  curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &call);
-  if (const char* file = authorities())
-    curl_easy_setopt(curl, CURLOPT_CAINFO, file);
   const std::string range = fmt::format("{}-", receiver.have());
   if (receiver.have() > 0)
     curl_easy_setopt(curl, CURLOPT_RANGE, range.c_str());
@@ -182,19 +208,7 @@ Reply Transfer::get(const std::string& url, const std::string& token, Receiver& 
     headers.reset(curl_slist_append(nullptr, ("Authorization: Bearer " + token).c_str()));
   curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers.get());
 
-  const CURLcode code = curl_easy_perform(curl);
-  long status = 0;
-  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
-  call.reply.status = int(status);
-  if (curl_off_t seconds = 0; call.reply.headers.contains("retry-after") &&
-                              curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &seconds) == CURLE_OK)
-    call.reply.retry_after = seconds;
-  if (call.stop.stop_requested())
-    call.reply.ending = Reply::Ending::stopped;
-  else if (call.reply.ending != Reply::Ending::refused)
-    call.reply.ending = ending_of(code);
-  if (code != CURLE_OK)
-    call.reply.problem = problem.front() ? problem.data() : curl_easy_strerror(code);
+  conclude(call, curl_easy_perform(curl), problem.data());
   return std::move(call.reply);
 }
 
