@@ -16,7 +16,7 @@ enum class ExpertOrder { below, in_turn };
 
 /// How queries, keys and values of all heads lie in a folder's tensors.
 struct HeadOrder {
-  static constexpr int each_head = 0;
+  static constexpr int each_head = 0; ///< In `parts`: as many as heads.
   /// The number of parts of a fused tensor, each with queries, keys and values of its own heads.
   int parts = 1;
   bool values_first = false; ///< Values come before keys in each part.
@@ -115,7 +115,7 @@ struct Family {
   bool tied_embedding = false;
   double norm_epsilon = 1e-6;
   RopeRules rope = {};
-  std::span<const OwnKey> keys = {};
+  std::span<const OwnKey> keys = {}; ///< Those that the family calls otherwise.
   ShapeDefaults shape = {};
   int head_dim = 0; ///< 0: hidden size / heads
   const char* activation_key = "hidden_act";

@@ -42,7 +42,7 @@ struct StoredQuantization {
 StoredQuantization read_quantization(text::JsonFields& config, bool stacks);
 
 /// Makes a quantization_config in Quark's layout: blocks in one format, the head in another or in
-/// none. plain: the names in a block of layers that are never quantized.
+/// none. head_name: its layer. plain: the names in a block of layers that are never quantized.
 boost::json::object quantization_config(const gpu::Quantization& blocks,
                                         const std::optional<gpu::Quantization>& head,
                                         const std::string& head_name,

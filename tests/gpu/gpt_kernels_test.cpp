@@ -2,6 +2,7 @@
 // of a table added to others.
 #include "tests/gpu/company.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -11,30 +12,18 @@ using namespace paceline::gpu::testing;
 
 namespace {
 
-double gelu(double x) {
-  return x / 2 * std::erfc(-x / std::sqrt(2.0));
-}
-
-double relu(double x) {
-  return std::max(x, 0.0);
-}
-
-double silu(double x) {
-  return x / (1 + std::exp(-x));
-}
-
-double gelu_tanh(double x) {
-  return x / 2 * (1 + std::tanh(std::sqrt(2 / 3.14159265358979) * (x + 0.044715 * x * x * x)));
-}
-
 struct Known {
   Activation activation;
   double (*function)(double);
 };
-constexpr Known activations[] = {{Activation::silu, silu},
-                                 {Activation::gelu_tanh, gelu_tanh},
-                                 {Activation::gelu, gelu},
-                                 {Activation::relu, relu}};
+constexpr Known activations[] = {
+    {Activation::silu, [](double x) { return x / (1 + std::exp(-x)); }},
+    {Activation::gelu_tanh,
+     [](double x) {
+       return x / 2 * (1 + std::tanh(std::sqrt(2 / 3.14159265358979) * (x + 0.044715 * x * x * x)));
+     }},
+    {Activation::gelu, [](double x) { return x / 2 * std::erfc(-x / std::sqrt(2.0)); }},
+    {Activation::relu, [](double x) { return std::max(x, 0.0); }}};
 
 /// A result of this size and more has its last bits right, and a smaller one as many digits behind
 /// the point.

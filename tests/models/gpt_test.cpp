@@ -138,7 +138,7 @@ TEST_CASE("what these families have in other sizes is refused by name") {
   says(refused("GPT-2", {{"n_embd", "wide"}}), "n_embd");
   says(refused("GPT-2", {{"n_positions", 127}}), "wpe");
   says(refused("GPT-J", {{"tie_word_embeddings", true}}), "tie_word_embeddings");
-  says(refused("GPT-J", {{"rotary_dim", 14}}), "rotary_dim");
+  says(refused("GPT-J", {{"rotary_dim", 18}}), "rotary_dim");
   says(refused("CodeGen", {{"n_head", 2}}), "n_head 2 is not a multiple of 4");
 }
 

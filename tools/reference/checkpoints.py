@@ -26,13 +26,13 @@ PROMPT, ROWS, GREEDY = 72, (0, 30, 50, 71), 16
 BASE = {"hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 3, "num_attention_heads": 4,
         "num_key_value_heads": 2, "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "vocab_size": 160,
         "bos_token_id": 1, "eos_token_id": 2, "hidden_act": "silu", "tie_word_embeddings": False}
-GPT = {"n_embd": 48, "n_layer": 3, "n_head": 4, "n_positions": 128, "n_inner": None, "vocab_size": 160, "bos_token_id": 1,
+GPT = {"n_embd": 64, "n_layer": 3, "n_head": 4, "n_positions": 128, "n_inner": None, "vocab_size": 160, "bos_token_id": 1,
        "eos_token_id": 2, "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5, "tie_word_embeddings": False}
 NEOX = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 3, "num_attention_heads": 4, "vocab_size": 160,
         "max_position_embeddings": 128, "bos_token_id": 0, "eos_token_id": 0, "layer_norm_eps": 1e-5, "hidden_act": "gelu",
         "rotary_pct": 0.25, "rotary_emb_base": 10000, "tie_word_embeddings": False}
-OPT = {"hidden_size": 48, "ffn_dim": 80, "num_hidden_layers": 3, "num_attention_heads": 4, "vocab_size": 160,
-       "max_position_embeddings": 128, "bos_token_id": 2, "eos_token_id": 2, "pad_token_id": 1, "word_embed_proj_dim": 48,
+OPT = {"hidden_size": 64, "ffn_dim": 96, "num_hidden_layers": 3, "num_attention_heads": 4, "vocab_size": 160,
+       "max_position_embeddings": 128, "bos_token_id": 2, "eos_token_id": 2, "pad_token_id": 1, "word_embed_proj_dim": 64,
        "do_layer_norm_before": True, "activation_function": "relu", "tie_word_embeddings": True}
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 32}
@@ -208,12 +208,12 @@ CASES = [
     case("OPT with its options", "OPT", {"enable_bias": False, "activation_function": "gelu", "tie_word_embeddings": False},
          {"activation_function": "relu"}, base=OPT),
     case("GPT-J", "GPTJ", {"rotary_dim": 8}, {"rotary_dim": 4}, ("f32", "bf16", "f16"), GPT),
-    case("GPT-J with its options", "GPTJ", {"rotary_dim": 12, "n_inner": 80, "activation_function": "gelu"},
+    case("GPT-J with its options", "GPTJ", {"rotary_dim": 16, "n_inner": 80, "activation_function": "gelu"},
          {"activation_function": "relu"}, base=GPT),
-    case("CodeGen", "CodeGen", {"n_embd": 64, "n_head": 8, "rotary_dim": 4}, {"rotary_dim": 8}, ("f32", "bf16", "f16"), GPT,
+    case("CodeGen", "CodeGen", {"n_head": 8, "rotary_dim": 4}, {"rotary_dim": 8}, ("f32", "bf16", "f16"), GPT,
          shards=2),
     case("CodeGen with its options", "CodeGen",
-         {"n_embd": 64, "rotary_dim": 16, "n_inner": 80, "activation_function": "relu"}, {"activation_function": "gelu"},
+         {"rotary_dim": 8, "n_inner": 80, "activation_function": "relu"}, {"activation_function": "gelu"},
          base=GPT),
 ]
 
