@@ -149,10 +149,10 @@ int program(int count, char** arguments) {
   program.get_formatter()->label("SUBCOMMAND", "COMMAND");
   program.footer(footer);
   const std::array commands{
-      add_generate(program),   add_chat(program), add_race(program),   add_serve(program),
-      add_demo(program),       add_bench(program), add_score(program), add_tokenize(program),
-      add_inspect(program),    add_quantize(program), add_pull(program), add_list(program),
-      add_rm(program),         add_plan(program), add_node(program),   add_theory(program),
+      add_generate(program),    add_chat(program),       add_race(program),  add_serve(program),
+      add_demo(program),        add_bench(program),      add_score(program), add_tokenize(program),
+      add_inspect(program),     add_quantize(program),   add_pull(program),  add_list(program),
+      add_rm(program),          add_plan(program),       add_node(program),  add_theory(program),
       add_conformance(program), add_completion(program), add_help(program)};
   for (const Command& command : commands)
     command.app->group("Commands");
