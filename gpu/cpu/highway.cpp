@@ -117,9 +117,10 @@ HWY_INLINE void gate_clamped(float* out, const float* gate, const float* up, int
 HWY_INLINE V16 first_n(const V16& x, int count) {
   if (HWY_LIKELY(count >= 16))
     return x;
-  float all[16];
-  store(x, all);
-  return load_n(all, count);
+  return each([&](int part) INLINED {
+    const int own = std::clamp(count - part * lanes, 0, lanes);
+    return hn::IfThenElseZero(hn::FirstN(D(), std::size_t(own)), x.part[part]);
+  });
 }
 
 /// Calls f(first column, blocks of 16 columns, a constant) for groups of up to 64 columns, which
