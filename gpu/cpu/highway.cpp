@@ -221,7 +221,7 @@ public:
     const V16 negative_mean = splat(-sum(total) / float(cols));
     V16 squares = splat(0);
     for (int i = 0; i < cols; i += 16) {
-      // Behind the row's end are zeros, and no differences to the mean.
+      // What lies behind the row's end has no difference to the mean.
       const V16 x = first_n(add(load_n(in + i, cols - i), negative_mean), cols - i);
       squares = mul_add(x, x, squares);
     }

@@ -13,9 +13,9 @@
 
 namespace paceline::models {
 
-/// Where the rows of queries, keys and values lie in a file (HeadOrder). Here they are queries of
-/// all heads, then keys, then values; and of a head's rotated rows, those that are rotated together
-/// are half of them apart. All numbers are counts of rows.
+/// The order in which a file has the rows of queries, keys and values (HeadOrder). Here they are
+/// queries of all heads, then keys, then values; and of a head's rotated rows, those that are
+/// rotated together are half of them apart. All numbers are counts of rows.
 struct RowOrder {
   int head = 1;    ///< A head's.
   int rotated = 0; ///< The first ones of a head: pairs of them are neighbours in the file; 0: none.

@@ -13,7 +13,7 @@
 
 namespace paceline::models {
 
-/// Where a model lies, in the order in which a name is looked up.
+/// The places of models, in the order in which a name is looked up in them.
 enum class Store {
   paceline,     ///< What `paceline pull` has fetched (own_models).
   hugging_face, ///< The hub's cache: HF_HUB_CACHE, HF_HOME/hub, or ~/.cache/huggingface/hub.

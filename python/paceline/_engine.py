@@ -50,8 +50,9 @@ def _options(model: str, draft: Any, options: Mapping[str, Any]) -> _native.Engi
     if not isinstance(draft, Drafter):
         fields["draft"] = [draft] if isinstance(draft, str) else [] if draft is None else draft
     fields.update(options)
-    if isinstance(fields.get("devices"), str):
-        fields["devices"] = [fields["devices"]]
+    for name in ("devices", "draft_devices"):
+        if isinstance(fields.get(name), str):
+            fields[name] = [fields[name]]
     for name, struct in (("faults", _native.FaultOptions()), ("node_tls", _native.NodeTls())):
         if isinstance(fields.get(name), Mapping):
             set_fields(struct, fields[name], type(struct).__name__)

@@ -141,6 +141,7 @@ def test_a_name_that_no_request_has_is_a_type_error_with_a_proposal(engine):
         ({"threads": -1}, "threads"),
         ({"threads": "many"}, "threads"),
         ({"devices": ["cpu", "cpu"]}, "devices"),
+        ({"draft_devices": ["cpu", "cpu"]}, "draft_devices"),
         ({"page_tokens": 0}, "page_tokens"),
         ({"draft": 7}, "draft"),
         ({"faults": {"heartbeat": "soon"}}, "heartbeat"),

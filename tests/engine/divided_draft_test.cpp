@@ -100,20 +100,10 @@ TEST_CASE("a draft in parts that dies is started again, and no token is lost") {
     CAPTURE(seed);
     EngineOptions options = pair_on(two, 1 + int(seed % 2));
     options.speculation = drafting_modes[seed % drafting_modes.size()];
-    EngineWorld world(options, seed);
-    std::vector<std::shared_ptr<Recorder>> open;
-    for (const Request& request : code_requests())
-      open.push_back(world.submit(request));
-    for (std::uint64_t steps = 40 + 97 * seed; steps > 0; --steps)
-      world.step();
-    REQUIRE(world.handles().drafts.at(0));
-    world.kill(world.handles().drafts.at(0));
-    REQUIRE(world.run_until_ended(open));
-    for (std::size_t i = 0; i < open.size(); ++i)
-      CHECK(open[i]->answer.tokens == expected[i]);
-    world.run();
-    CHECK(world.metrics().restarts >= 1);
-    CHECK(world.metrics().kv_pages_quarantined == 0);
+    check_goes_on(options, seed, expected, [](EngineWorld& world) {
+      REQUIRE(world.handles().drafts.at(0));
+      world.kill(world.handles().drafts.at(0));
+    });
   }
 }
 

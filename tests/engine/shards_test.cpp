@@ -79,23 +79,12 @@ TEST_CASE("the demo pair's greedy tokens over two shards are those of one device
 TEST_CASE("a target in shards that dies goes on from committed tokens") {
   const EngineOptions options = simulated_demo(1, 2, SpeculationMode::overlap);
   const auto expected = answers(options);
-  const auto all = code_requests();
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
     CAPTURE(seed);
-    EngineWorld world(options, seed);
-    std::vector<std::shared_ptr<Recorder>> open;
-    for (const Request& request : all)
-      open.push_back(world.submit(request));
-    for (std::uint64_t steps = 40 + 97 * seed; steps > 0; --steps)
-      world.step();
-    REQUIRE(world.handles().stages.size() == 1);
-    world.kill(world.handles().stages.front());
-    REQUIRE(world.run_until_ended(open));
-    for (std::size_t i = 0; i < open.size(); ++i)
-      CHECK(open[i]->answer.tokens == expected[i]);
-    world.run();
-    CHECK(world.metrics().restarts >= 1);
-    CHECK(world.metrics().kv_pages_quarantined == 0);
+    check_goes_on(options, seed, expected, [](EngineWorld& world) {
+      REQUIRE(world.handles().stages.size() == 1);
+      world.kill(world.handles().stages.front());
+    });
   }
 }
 

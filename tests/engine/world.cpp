@@ -69,6 +69,24 @@ Metrics EngineWorld::metrics() {
   return opened_.parts.telemetry->snapshot();
 }
 
+void check_goes_on(const EngineOptions& options, std::uint64_t seed,
+                   const std::vector<std::vector<TokenId>>& expected,
+                   const std::function<void(EngineWorld&)>& kill) {
+  EngineWorld world(options, seed);
+  std::vector<std::shared_ptr<Recorder>> open;
+  for (const Request& request : code_requests())
+    open.push_back(world.submit(request));
+  for (std::uint64_t steps = 40 + 97 * seed; steps > 0; --steps)
+    world.step();
+  kill(world);
+  REQUIRE(world.run_until_ended(open));
+  for (std::size_t i = 0; i < open.size(); ++i)
+    CHECK(open[i]->answer.tokens == expected[i]);
+  world.run();
+  CHECK(world.metrics().restarts >= 1);
+  CHECK(world.metrics().kv_pages_quarantined == 0);
+}
+
 void check_draft_of_parts(EngineOptions options) {
   const Request request = repeatable("import os\n", 16);
   options.speculation = SpeculationMode::off;

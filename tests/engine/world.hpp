@@ -73,5 +73,10 @@ private:
 
 /// A draft out of a target that lies in parts has weights of its own, and changes no token.
 void check_draft_of_parts(EngineOptions options);
+/// Kills an actor while code_requests() are answered, and checks that all end with these tokens,
+/// and that no page is lost. seed: decides when, and what happens next.
+void check_goes_on(const EngineOptions& options, std::uint64_t seed,
+                   const std::vector<std::vector<TokenId>>& expected,
+                   const std::function<void(EngineWorld&)>& kill);
 
 } // namespace paceline::testing

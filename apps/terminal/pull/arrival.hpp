@@ -11,7 +11,7 @@
 
 namespace paceline::apps::pull {
 
-/// Where a model of this name lies below `models`, and where while it arrives.
+/// Return the folder of a model of this name below `models`, and the one in which it arrives.
 std::filesystem::path place_of(const std::filesystem::path& models, const models::ModelName& name);
 std::filesystem::path part_of(const std::filesystem::path& models, const models::ModelName& name);
 

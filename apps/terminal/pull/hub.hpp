@@ -14,7 +14,7 @@
 
 namespace paceline::apps::pull {
 
-/// Where a hub is, and who asks.
+/// The address of a hub, and what shows who asks it.
 struct HubAccess {
   std::string endpoint = "https://huggingface.co";
   std::string token{}; ///< Empty: what everybody may read.
