@@ -1,6 +1,6 @@
 // Writing the files of an arriving model. They have other names at first, and nobody sees them in
 // the cache until all of them are what was announced.
-#include "models/checkpoint/identity.hpp"
+#include "models/identity.hpp"
 #include "nodes/limits.hpp"
 #include "nodes/model_cache.hpp"
 #include "nodes/peer.hpp"

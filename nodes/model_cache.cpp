@@ -1,6 +1,6 @@
 #include "nodes/model_cache.hpp"
 
-#include "models/checkpoint/identity.hpp"
+#include "models/identity.hpp"
 #include "nodes/limits.hpp"
 #include "nodes/peer.hpp"
 

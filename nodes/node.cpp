@@ -1,6 +1,6 @@
 #include "nodes/node.hpp"
 
-#include "models/checkpoint/identity.hpp"
+#include "models/identity.hpp"
 #include "models/sources.hpp"
 #include "models/synthetic/scripted.hpp"
 

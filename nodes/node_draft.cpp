@@ -1,8 +1,8 @@
 #include "nodes/node_draft.hpp"
 
 #include "actors/option_check.hpp"
-#include "models/checkpoint/identity.hpp"
 #include "models/head.hpp"
+#include "models/identity.hpp"
 #include "models/sources.hpp"
 #include "nodes/limits.hpp"
 #include "nodes/remote_draft.hpp"

@@ -1,7 +1,7 @@
 #include "nodes/node_parts.hpp"
 
 #include "gpu/mx.hpp"
-#include "models/checkpoint/identity.hpp"
+#include "models/identity.hpp"
 #include "models/load.hpp"
 #include "models/sources.hpp"
 #include "nodes/limits.hpp"

@@ -2,7 +2,7 @@
 
 #include "models/checkpoint/digest.hpp"
 #include "models/checkpoint/files.hpp"
-#include "models/checkpoint/identity.hpp"
+#include "models/identity.hpp"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,6 +1,6 @@
 #include "nodes/stage_opening.hpp"
 
-#include "models/checkpoint/identity.hpp"
+#include "models/identity.hpp"
 #include "models/stage_elsewhere.hpp"
 #include "nodes/node_device.hpp"
 #include "nodes/query.hpp"

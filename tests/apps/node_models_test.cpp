@@ -1,7 +1,7 @@
 // Models that a node lacks and engines send, what a node says of itself, and for which hosts its
 // certificate is: real processes, real sockets.
 #include "models/checkpoint/digest.hpp"
-#include "models/checkpoint/identity.hpp"
+#include "models/identity.hpp"
 #include "nodes/limits.hpp"
 #include "tests/apps/stranger.hpp"
 #include "tests/support/files.hpp"

@@ -1,5 +1,5 @@
 // What a stranger can make a node do.
-#include "models/checkpoint/identity.hpp"
+#include "models/identity.hpp"
 #include "nodes/limits.hpp"
 #include "tests/apps/stranger.hpp"
 #include "tests/support/engine_fixture.hpp"

@@ -4,7 +4,7 @@
 // The input says what is said: mostly what an engine could say next, and now and then anything.
 // The node is the real one, with sockets on loopback, the demo draft to draft with and as a target.
 #include "models/checkpoint/files.hpp"
-#include "models/checkpoint/identity.hpp"
+#include "models/identity.hpp"
 #include "nodes/limits.hpp"
 #include "nodes/node.hpp"
 #include "tests/fuzz/fuzz.hpp"

@@ -3,7 +3,7 @@
 
 #include "models/checkpoint/gguf_files.hpp"
 #include "models/checkpoint/gguf_source.hpp"
-#include "models/checkpoint/identity.hpp"
+#include "models/identity.hpp"
 #include "models/quantize.hpp"
 #include "models/sources.hpp"
 #include "tests/models/gguf_checkpoint.hpp"

@@ -4,7 +4,7 @@
 //   soak_sending PROGRAM FOLDER
 #include "nodes/sending.hpp"
 #include "models/checkpoint/files.hpp"
-#include "models/checkpoint/identity.hpp"
+#include "models/identity.hpp"
 #include "nodes/survey.hpp"
 #include "tests/network/nodes.hpp"
 #include "tests/network/relay.hpp"

@@ -1,5 +1,5 @@
 // Models that engines send to a node: what is there after a cut, damage, lies and a full disk.
-#include "models/checkpoint/identity.hpp"
+#include "models/identity.hpp"
 #include "nodes/limits.hpp"
 #include "nodes/model_cache.hpp"
 #include "tests/support/files.hpp"

@@ -1,7 +1,7 @@
 #include "apps/terminal/pull/selection.hpp"
 
 #include "models/checkpoint/gguf_files.hpp"
-#include "models/checkpoint/identity.hpp"
+#include "models/identity.hpp"
 #include "text/json.hpp"
 
 #include <algorithm>

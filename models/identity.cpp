@@ -1,4 +1,4 @@
-#include "models/checkpoint/identity.hpp"
+#include "models/identity.hpp"
 
 #include "models/checkpoint/digest.hpp"
 #include "models/checkpoint/files.hpp"
