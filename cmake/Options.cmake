@@ -16,6 +16,13 @@ if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE}")
 endif()
 
+# It links the hundred programs of the tests in a third of the time.
+include(CheckLinkerFlag)
+check_linker_flag(CXX -fuse-ld=mold PACELINE_MOLD)
+if(PACELINE_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+
 add_library(paceline_options INTERFACE)
 # Contraction is off so that a sum has the same bits whatever the compiler fuses (promise 2).
 # GCC 12 sees overlap (-Wrestrict) in "literal" + std::string where there is none.

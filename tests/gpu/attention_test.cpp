@@ -2,6 +2,7 @@
 // the chunks in which a prompt is fed, the batch and the ranks.
 #include "gpu/kv_pool.hpp"
 #include "tests/gpu/rig.hpp"
+#include "tests/support/effort.hpp"
 
 #include <cmath>
 #include <functional>
@@ -308,8 +309,8 @@ TEST_CASE("attention has the same bits for every page size, chunk, batch and tea
             ++round;
             if ((page_tokens + chunk) % 3 == 0 && page_tokens != 16)
               continue; // Enough of the combinations; all of each alone.
-            if (is_cuda(name) && round % 3 != 1)
-              continue; // An emulated one takes its time.
+            if ((is_cuda(name) || paceline::testing::sanitized) && round % 3 != 1)
+              continue; // An emulated GPU takes its time, and sanitizers do.
             CAPTURE(page_tokens);
             CAPTURE(chunk);
             Setting setting = plain;

@@ -22,7 +22,7 @@ using speculation::SuffixDrafter;
 namespace {
 
 // Sanitizers get too few to reach every rare path.
-constexpr std::size_t runs = sanitized ? 300 : 3000;
+constexpr std::size_t runs = sanitized ? 200 : 3000;
 constexpr bool all_paths = !sanitized;
 
 /// Right as often as a suffix is, and then says what is no token.
