@@ -102,7 +102,8 @@ RequestWork BatchBuilder::open_work() const {
 
 /// Returns all rows of a step that has so many rows of streams. Without an objective these are as
 /// many as make the step better or, while requests wait for a place, as serve most of them; and no
-/// more than lengthen a step of the streams alone by `limits::prompts_lengthen`.
+/// more than lengthen a step of the streams alone by `limits::prompts_lengthen`. Before such a step
+/// was seen one that comes close to it is made, since a step of prompts alone says nothing of it.
 int BatchBuilder::rows_beside(std::span<Sequence* const> order, int decoding,
                               double context) const {
   if (config_.row_budget > 0)
@@ -110,6 +111,8 @@ int BatchBuilder::rows_beside(std::span<Sequence* const> order, int decoding,
   const int most = config_.prefill_chunk + decoding;
   if (const base::Duration longest = config_.longest_step(); longest.count() > 0)
     return cost_.rows_within(longest, context, most);
+  if (const int fewest = decoding + limits::row_tile; !cost_.knows(fewest))
+    return fewest;
   const auto alone = cost_.predict(decoding, context);
   const auto waits = [](const auto& entry) {
     return entry.second.phase == Sequence::Phase::waiting;

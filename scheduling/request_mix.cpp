@@ -34,7 +34,7 @@ std::optional<RequestWork> RequestMix::average() const {
 double seconds_of_request(const StepCost& cost, const RequestWork& work, const StepShares& shares,
                           int prompt_rows) {
   const auto step = [&](double rows) {
-    return base::seconds(*cost.predict(std::max(1, int(std::lround(rows))), shares.context));
+    return base::seconds(*cost.predict_least(std::max(1, int(std::lround(rows))), shares.context));
   };
   const double places = shares.sequences;
   const double chunks = work.prompt_rows / prompt_rows;

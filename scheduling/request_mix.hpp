@@ -39,14 +39,16 @@ struct StepShares {
   double context = 0;         ///< Context as in StepCost, over all of them.
 };
 
-/// Returns the target's seconds for a request, where so many rows of prompts are in a step whenever
-/// there are prompts, and others take the place of an ended request at once.
+/// Returns the target's seconds for a request at the least (StepCost::predict_least), where so many
+/// rows of prompts are in a step whenever there are prompts, and others take the place of an ended
+/// request at once.
 double seconds_of_request(const StepCost& cost, const RequestWork& work, const StepShares& shares,
                           int prompt_rows);
 
 /// Returns the rows of prompts, a multiple of `limits::row_tile` and `most` at most, with which
 /// requests take the target least time. Among nearly equal ones it takes the fewest, which lengthen
-/// steps least. It is `most` as long as nothing is known of steps or of requests.
+/// steps least; a size that was never tried is, where it may be better than all that were. It is
+/// `most` as long as nothing is known of steps or of requests.
 int best_prompt_rows(const StepCost& cost, const RequestWork& work, const StepShares& shares,
                      int most);
 

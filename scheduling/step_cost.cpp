@@ -129,6 +129,41 @@ std::optional<base::Duration> StepCost::predict_boldly(int rows, double context)
   return base::from_seconds(seconds(rows, context, true));
 }
 
+double StepCost::least_seconds(const Bin& bin, double context) const {
+  const double more = per_context_token() * std::min(0.0, context - bin.context.value);
+  return std::max(bin.seconds.value + more, bin.seconds.value / 2);
+}
+
+double StepCost::least_above_all(int rows, double context) const {
+  const Bin& largest = bins_.back();
+  const double least = least_seconds(largest, context);
+  if (bins_.size() == 1)
+    return least;
+  const Bin& before = bins_[bins_.size() - 2];
+  const double slope =
+      (least - least_seconds(before, context)) / (largest.rows.value - before.rows.value);
+  return std::clamp(least + slope * (rows - largest.rows.value), least,
+                    least * rows / largest.rows.value);
+}
+
+double StepCost::least_seconds(int rows, double context) const {
+  if (!is_measured())
+    return prior_.seconds(rows);
+  const auto above = std::ranges::upper_bound(bins_, rows, {}, mean_rows);
+  if (above == bins_.end())
+    return least_above_all(rows, context);
+  const double share = least_seconds(*above, context) * rows / above->rows.value;
+  if (above == bins_.begin())
+    return share;
+  return std::max(share, least_seconds(*std::prev(above), context));
+}
+
+std::optional<base::Duration> StepCost::predict_least(int rows, double context) const {
+  if (!is_known())
+    return std::nullopt;
+  return base::from_seconds(least_seconds(rows, context));
+}
+
 base::Duration StepCost::timeout(int rows, double context, base::Duration least) const {
   if (!is_measured())
     return std::max<base::Duration>(least, limits::first_step_timeout);

@@ -54,6 +54,13 @@ public:
   /// goes on.
   std::optional<base::Duration> predict_boldly(int rows, double context) const;
 
+  /// Predicts for callers that choose a size and go on with what it takes: the least time that the
+  /// sizes observed leave possible, so that one which only a guess rules out is tried. Time over
+  /// rows being a hinge, that is no less than fewer rows take, and no less than the rows' share of
+  /// what more take; above all sizes it is the line through the largest two. A size observed with
+  /// less context counts as it was, since how much more it takes now was never seen.
+  std::optional<base::Duration> predict_least(int rows, double context) const;
+
   /// Returns when the lane counts as standing still: after `limits::stall_steps` times as long as
   /// the step should take, and no sooner than `least`.
   base::Duration timeout(int rows, double context, base::Duration least) const;
@@ -87,6 +94,9 @@ private:
   Point at(int rows, bool boldly) const;
   double unseen(const Bin& nearest, int rows) const;
   double below_all(int rows) const;
+  double least_seconds(const Bin& bin, double context) const;
+  double least_above_all(int rows, double context) const;
+  double least_seconds(int rows, double context) const;
   double seconds(int rows, double context, bool boldly = false) const;
   double per_context_token() const;
 

@@ -60,21 +60,21 @@ std::vector<gpu::sim::DataSheet> sheets_of(const Options& options) {
   return sheets.empty() ? gpu::sim::data_sheets() : sheets;
 }
 
-/// Returns the balance of every simulated device among those of target and draft.
-Result<std::vector<theory::ProfileBalance>> profiles_of(const EngineOptions& engine) {
+/// Returns every simulated device among those of target and draft.
+Result<std::vector<theory::SimulatedDevice>> simulated_of(const EngineOptions& engine) {
   constexpr std::string_view sim = "sim:";
   std::vector<std::string> devices = engine.devices;
   devices.insert(devices.end(), engine.draft_devices.begin(), engine.draft_devices.end());
-  std::vector<theory::ProfileBalance> balances;
+  std::vector<theory::SimulatedDevice> simulated;
   for (const std::string& device : devices) {
     if (!device.starts_with(sim))
       continue;
-    const auto profile = gpu::sim::parse_profile(std::string_view(device).substr(sim.size()));
+    auto profile = gpu::sim::parse_profile(std::string_view(device).substr(sim.size()));
     if (!profile)
       return tl::unexpected(profile.error());
-    balances.push_back({device, profile->balanced_rows()});
+    simulated.push_back({device, std::move(*profile)});
   }
-  return balances;
+  return simulated;
 }
 
 /// Returns the memory to fill: the one given, or that of the only hardware named.
@@ -129,10 +129,14 @@ Result<void> measure(const Options& options, Interrupt& interrupt, theory::Repor
 Result<int> run(const Options& options, Interrupt& interrupt) {
   theory::Report report;
   report.sheets = sheets_of(options);
-  auto profiles = profiles_of(options.bench.engine);
-  if (!profiles)
-    return tl::unexpected(profiles.error());
-  report.profiles = std::move(*profiles);
+  auto simulated = simulated_of(options.bench.engine);
+  if (!simulated)
+    return tl::unexpected(simulated.error());
+  report.simulated = std::move(*simulated);
+  report.largest = {options.bench.engine.max_num_seqs, options.length,
+                    options.bench.engine.prefill_chunk};
+  if (options.weights)
+    report.sixteen_bits = {double(*options.weights), double(*options.token)};
   auto fit = fit_of(options);
   if (!fit)
     return tl::unexpected(fit.error());
@@ -155,9 +159,12 @@ constexpr const char* footer = R"(Examples:
   paceline theory --measure -m TARGET -d DRAFT
   paceline theory --hardware a6000 --weight-size 24G --token-size 800K --length 1024
   paceline theory --measure --device sim:chinchilla-70b --draft-device sim:chinchilla-4b
+  paceline theory --device sim:llama-13b-a6000 --prefill-chunk 256 --max-num-seqs 18
 
 Speed is over plain decoding; --window K names one window, where otherwise each mode has its best.
---measure runs what bench measures and sets the formulas beside it. docs/theory.md derives them.)";
+--measure runs what bench measures and sets the formulas beside it. docs/theory.md derives them.
+A simulated device shows what tokens take in each phase, and --weight-size, as of 16 bits, how many
+operations they need for each byte, in batches of up to --max-num-seqs.)";
 
 /// Adds the quantities that are measured with --measure.
 void add_quantities(CLI::App& app, Options& options, CLI::Option* measure) {

@@ -10,6 +10,7 @@
 #include "apps/terminal/race/frame.hpp"
 #include "apps/terminal/race/record.hpp"
 #include "apps/terminal/race/show.hpp"
+#include "base/clock.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -69,7 +70,8 @@ void replay(RaceShow& show, const std::vector<Recording>& lanes, double slow,
             const std::atomic<bool>& stopped) {
   show.open();
   const auto begin = Clock::now();
-  for (double now = 0; now < slowest(lanes) && !stopped; now = seconds_since(begin) / slow) {
+  for (double now = 0; now < slowest(lanes) && !stopped;
+       now = base::seconds(Clock::now() - begin) / slow) {
     show.draw(lanes, now);
     std::this_thread::sleep_for(frame_pause);
   }
@@ -127,11 +129,10 @@ struct Race {
   boost::json::object lookups;
 };
 
-Result<std::vector<Session>> open_all(const std::vector<EngineOptions>& engines,
-                                      SimulatedTime time = SimulatedTime::virtual_clock) {
+Result<std::vector<Session>> open_all(const std::vector<EngineOptions>& engines) {
   std::vector<Session> sessions;
   for (const EngineOptions& engine : engines) {
-    auto session = open_session(engine, time);
+    auto session = open_session(engine);
     if (!session)
       return tl::unexpected(session.error());
     sessions.push_back(std::move(*session));
@@ -139,18 +140,21 @@ Result<std::vector<Session>> open_all(const std::vector<EngineOptions>& engines,
   return sessions;
 }
 
-Result<Race> race_here(const Options& options, RaceField field, Output& out, bool drawn,
-                       const std::atomic<bool>& stopped) {
+Result<Race> race(const Options& options, RaceField field, Output& out, bool drawn,
+                  const std::atomic<bool>& stopped) {
   auto sessions = open_all(field.engines);
   if (!sessions)
     return tl::unexpected(sessions.error());
-  if (auto ran = record_all(*sessions, options.request, field.lanes, stopped); !ran)
+  const bool virtual_time = simulated(options.engine);
+  if (auto ran = record_all(*sessions, options.request, virtual_time, field.lanes, stopped); !ran)
     return tl::unexpected(ran.error());
   Race race{std::move(field.lanes), lookups_of(*sessions)};
   if (stopped)
     return race;
   const double slow = slowness(options, race.lanes);
-  std::string how = "One machine: they ran one after another";
+  std::string how = virtual_time
+                        ? "Simulated devices: they ran in the time that the devices would take"
+                        : "One machine: they ran one after another";
   if (drawn)
     how += slow == 1 ? ", and are replayed with their recorded times"
                      : fmt::format(", and are replayed {:g} times slower than recorded", slow);
@@ -162,58 +166,8 @@ Result<Race> race_here(const Options& options, RaceField field, Output& out, boo
   return race;
 }
 
-/// Gives every column an engine of its own.
-RaceField apart(RaceField field) {
-  std::vector<EngineOptions> engines;
-  for (Recording& lane : field.lanes) {
-    engines.push_back(field.engines[std::size_t(lane.engine)]);
-    lane.engine = int(engines.size()) - 1;
-  }
-  field.engines = std::move(engines);
-  return field;
-}
-
-/// Runs all columns at once, on a real clock, since simulated devices do not disturb each other.
-/// field: with an engine for each column.
-Result<Race> race_at_once(const Options& options, RaceField field, Output& out, bool drawn,
-                          const std::atomic<bool>& stopped) {
-  std::vector<Recording>& lanes = field.lanes;
-  auto sessions = open_all(field.engines, SimulatedTime::real_clock);
-  if (!sessions)
-    return tl::unexpected(sessions.error());
-  std::vector<Stream> streams;
-  for (std::size_t i = 0; i < lanes.size(); ++i) {
-    auto stream = start_lane((*sessions)[i].engine, options.request, lanes[i]);
-    if (!stream)
-      return tl::unexpected(stream.error());
-    streams.push_back(std::move(*stream));
-  }
-  const char* how = "Simulated devices: all run at once, in the time that the devices would take";
-  RaceShow show(out, how_it_ran(how, options, *sessions), options.request.max_tokens.value_or(0));
-  if (drawn)
-    show.open();
-  const auto begin = Clock::now();
-  const auto running = [&] {
-    return std::any_of(lanes.begin(), lanes.end(), [](const Recording& l) { return !l.end; });
-  };
-  for (auto next = begin; running() && !stopped;) {
-    for (std::size_t i = 0; i < lanes.size(); ++i)
-      while (auto event = streams[i].try_next())
-        if (auto noted = note_event(lanes[i], std::move(*event), seconds_since(begin)); !noted)
-          return tl::unexpected(noted.error());
-    if (Clock::now() >= next) {
-      show.draw(lanes, seconds_since(begin));
-      next += frame_pause;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  if (!options.json && !stopped)
-    show.close(lanes);
-  return Race{std::move(lanes), lookups_of(*sessions)};
-}
-
 /// named: columns were named, so that two may have the same mode.
-boost::json::object race_json(const Race& race, bool at_once, bool named) {
+boost::json::object race_json(const Race& race, bool simulated, bool named) {
   const std::vector<Recording>& lanes = race.lanes;
   boost::json::object columns;
   for (const Recording& lane : lanes)
@@ -221,7 +175,7 @@ boost::json::object race_json(const Race& race, bool at_once, bool named) {
         {"tokens", lane.tokens.size()},
         {"seconds", lane.seconds()},
         {"speculation", speculation_json(lane.end->speculation, int(lane.tokens.size()))}};
-  return {{"at_once", at_once},
+  return {{"simulated", simulated},
           {"lookups", race.lookups},
           {named ? "columns" : "modes", std::move(columns)},
           {"verdict", verdict(lanes)},
@@ -264,17 +218,15 @@ Result<int> run(Options options, Interrupt& interrupt) {
   Output out;
   const bool drawn = !options.json && moves_cursor(output_is_terminal()) &&
                      screen_size().columns >= race_columns_min;
-  const bool at_once = simulated(options.engine);
-  auto race = at_once ? race_at_once(options, apart(std::move(*field)), out, drawn, stopped)
-                      : race_here(options, std::move(*field), out, drawn, stopped);
-  if (!race)
-    return tl::unexpected(race.error());
+  auto run = race(options, std::move(*field), out, drawn, stopped);
+  if (!run)
+    return tl::unexpected(run.error());
   if (stopped)
     return status_interrupted;
-  if (auto same = check_same_tokens(race->lanes); !same)
+  if (auto same = check_same_tokens(run->lanes); !same)
     return tl::unexpected(same.error());
   if (options.json)
-    return print_json(race_json(*race, at_once, !options.columns.empty()));
+    return print_json(race_json(*run, simulated(options.engine), !options.columns.empty()));
   return out.finish().map([] { return status_ok; });
 }
 
@@ -284,9 +236,9 @@ constexpr const char* footer = R"(Examples:
   paceline race --device sim:chinchilla-70b --draft-device sim:chinchilla-4b
   paceline race --columns bf16,mxfp6,mxfp6+draft --device sim:7b@a6000 --draft-device sim:350m@a6000
 
-All columns with the same weights write the same text: greedy, or coupled to one seed. On real
-devices they run one after another and are replayed; on simulated ones they run at once. The screen
-says which. A column joins a format of weights (bf16, mxfp6 ...), a mode (off, sync, overlap or
+All columns with the same weights write the same text: greedy, or coupled to one seed. They run one
+after another and are replayed; on simulated devices in the time that these would take, the same in
+every race. A column joins a format of weights (bf16, mxfp6 ...), a mode (off, sync, overlap or
 auto) and draft (--draft-model), suffix, ngram, mtp or self:FORMAT. It decodes plainly unless it
 names a draft or a mode; with a draft alone its mode is auto.)";
 

@@ -132,11 +132,31 @@ TEST_CASE("a race without a terminal prints a line for each way, and the winner"
   CHECK(result.output.find(" wins: ") != std::string::npos);
   const auto object =
       paceline_json({"race", "-n", "16", "--device", "sim:2ms", "--draft-device", "sim:200us"});
-  check_keys(object, {"at_once", "modes.off", "modes.sync", "modes.overlap", "verdict", "seed"});
-  CHECK(object.at("at_once").as_bool());
+  check_keys(object, {"simulated", "modes.off", "modes.sync", "modes.overlap", "verdict", "seed"});
+  CHECK(object.at("simulated").as_bool());
   const auto in_stages = run_paceline({"race", "-n", "4", "--device", "sim:2ms", "--device",
                                        "sim:2ms", "--draft-device", "sim:1ms"});
   CHECK(in_stages.output.find(" The target has 2 stages: sim:2ms, sim:2ms.") != std::string::npos);
+}
+
+TEST_CASE("a race on simulated devices takes the same time whenever it is run") {
+  const std::vector<std::string> race{"race",
+                                      "-n",
+                                      "32",
+                                      "--columns",
+                                      "bf16,mxfp6,mxfp6+draft",
+                                      "--device",
+                                      "sim:7b@a100",
+                                      "--draft-device",
+                                      "sim:350m@a100"};
+  const auto first = paceline_json(race);
+  CHECK(first == paceline_json(race));
+  const auto seconds = [&](const char* column) {
+    return first.at("columns").at(column).at("seconds").to_number<double>();
+  };
+  // 32 tokens, whose weights are read in 8.3 ms with 16 bits and in 6.25 / 16 of that with mxfp6.
+  CHECK(seconds("bf16") == doctest::Approx(32 * 0.0086).epsilon(0.05));
+  CHECK(seconds("bf16") / seconds("mxfp6") == doctest::Approx(2.5).epsilon(0.05));
 }
 
 TEST_CASE("a race of weights and drafts names its columns in JSON, and says who wins") {

@@ -129,6 +129,41 @@ TEST_CASE("the sequences that fit are what the weights leave over what each take
             .at("sequences") == 0);
 }
 
+TEST_CASE("tokens take in each phase what SARATHI's table 2 says, by the profile fitted to it") {
+  const auto theory = theory_json({"--device", "sim:llama-13b-a6000", "--length", "1024",
+                                   "--prefill-chunk", "1024", "--max-num-seqs", "4"});
+  const auto& batches = theory.at("phases").at("sim:llama-13b-a6000").as_array();
+  REQUIRE(batches.size() == 3); // two sequences, three, and four
+  const auto& four = batches.at(2).as_object();
+  CHECK(four.at("sequences") == 4);
+  CHECK(number(four.at("prefill_ms")) == Approx(0.229).epsilon(0.002));
+  CHECK(number(four.at("decode_ms")) == Approx(12.49).epsilon(0.001));
+  // 1,021 rows with three decodes take 238.4 ms; here the chunk is of 1,024 without them.
+  CHECK(number(four.at("riding_ms")) == Approx(1.21 + 0.2196).epsilon(0.002));
+  CHECK(number(four.at("decode_over_riding")) ==
+        Approx(number(four.at("decode_ms")) / number(four.at("riding_ms"))));
+  CHECK(theory_json({}).at("phases").as_object().empty());
+}
+
+TEST_CASE("decoding needs few operations for each byte, and prompts or chunks beside it many") {
+  // 1,000 weights of two bytes; keys and values of a position are ten numbers.
+  const ModelBytes model{2000, 20};
+  const auto one = intensity_of(model, {1, 100, 50});
+  CHECK(one.decode == Approx((2 * 1000 + 2 * 10 * 100) / (2000.0 + 20 * 100)));
+  CHECK(one.prefill == Approx((100 * 2 * 1000 + 2 * 10 * 5050) / (2000.0 + 20 * 100)));
+  CHECK(one.hybrid == Approx((50 * 2 * 1000 + 2 * 10 * 50 * 50) / (2000.0 + 20 * 50)));
+  const auto four = intensity_of(model, {4, 100, 50});
+  CHECK(four.decode == Approx((4 * 2 * 1000 + 2 * 10 * 400) / (2000.0 + 20 * 400)));
+  CHECK(four.hybrid ==
+        Approx((53 * 2 * 1000 + 2 * 10 * (50 * 50 + 300)) / (2000.0 + 20 * (50 + 300))));
+  const auto shown = theory_json({"--weight-size", "2000", "--token-size", "20", "--memory", "1M",
+                                  "--length", "100", "--prefill-chunk", "50"})
+                         .at("intensity")
+                         .as_array();
+  CHECK(shown.size() == 16);
+  CHECK(number(shown.at(3).as_object().at("decode")) == Approx(four.decode));
+}
+
 TEST_CASE("a model's own sizes are those that inspect divides") {
   const auto fit = theory_json({"--memory", "1G"}).at("fit").as_object();
   const auto parts = paceline_json({"inspect", "-m", "demo", "--device", "cpu:0"});

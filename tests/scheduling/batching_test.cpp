@@ -105,6 +105,18 @@ TEST_CASE("an objective bounds the prompt's rows beside a stream, and no others"
   CHECK((prompt_rows(batch) + 1) % scheduling::limits::row_tile == 0);
 }
 
+TEST_CASE("the first step of a stream shows what it takes without a prompt's rows") {
+  BatchingWorld world(batching(Batching::hybrid, 512));
+  world.admit(prompt_of(1, 512));
+  world.admit(prompt_of(2, 900, 10));
+  world.go_on(world.batch(), 512ms); // a millisecond a row: how much of that is the weights?
+  Batch batch = world.batch();
+  CHECK(members(batch) == SequenceIds{1, 2});
+  CHECK(prompt_rows(batch) == scheduling::limits::row_tile);
+  world.go_on(batch, 300ms); // most of it
+  CHECK(prompt_rows(world.batch()) > 256);
+}
+
 TEST_CASE("without an objective prompts leave streams their pace") {
   BatchingWorld world(batching(Batching::hybrid, 512));
   world.admit(prompt_of(3, 512, 1));

@@ -69,6 +69,27 @@ TEST_CASE("chunks are best where a prompt lasts as long as the answers beside it
   }
 }
 
+TEST_CASE("steps find the best chunks from a step of few rows and one of many") {
+  const StepCost all = machine();
+  for (const auto& [length, places, ratio] :
+       {std::tuple{1024, 18, 14}, {2048, 10, 14}, {3072, 6, 30}}) {
+    const double rounds = double(length) / (ratio + 1);
+    const RequestWork work{length - rounds, rounds};
+    const StepShares shares{places, 1, 0};
+    StepCost seen;
+    seen.observe(places, 0, *all.predict(places, 0));
+    seen.observe(512, 0, *all.predict(512, 0));
+    int chosen = 0;
+    for (int step = 0; step < 12; ++step) {
+      chosen = best_prompt_rows(seen, work, shares, 512);
+      seen.observe(chosen + places - 1, 0, *all.predict(chosen + places - 1, 0));
+    }
+    CAPTURE(length);
+    CAPTURE(chosen);
+    CHECK(seconds_of_request(all, work, shares, chosen) < 1.02 * best_seconds(all, work, shares));
+  }
+}
+
 TEST_CASE("of chunks that are as good the smallest is taken, and without knowledge the largest") {
   const RequestWork prompts{2000, 1};
   const StepShares alone{1, 1, 0};

@@ -128,6 +128,29 @@ TEST_CASE(
   CHECK_FALSE(cost.knows(100));
 }
 
+TEST_CASE("the least that a step may take is what fewer rows take, and its share of what more do") {
+  StepCost cost;
+  CHECK_FALSE(cost.predict_least(1, 0));
+  cost.observe(16, 0, 10ms);
+  CHECK(*cost.predict_least(500, 0) == 10ms);
+  CHECK(*cost.predict_least(8, 0) == 5ms);
+  cost.observe(512, 0, 64ms);
+  CHECK(*cost.predict_least(64, 0) == 10ms); // where a line between both would have 15 ms
+  CHECK(*cost.predict_least(256, 0) == 32ms);
+  CHECK(*cost.predict_least(16, 0) == *cost.predict(16, 0));
+  CHECK(*cost.predict_least(1024, 0) > 115ms); // on the line through both
+  CHECK(*cost.predict_least(1024, 0) < 128ms);
+}
+
+TEST_CASE("a size that was observed with less context may still take what it took") {
+  StepCost cost;
+  for (int step = 0; step < 100; ++step)
+    cost.observe(32, step * 100, machine(32, step * 100));
+  cost.observe(64, 0, machine(64, 0));
+  CHECK(*cost.predict(64, 10'000) > machine(64, 0) + 5ms);
+  CHECK(*cost.predict_least(64, 10'000) == machine(64, 0));
+}
+
 TEST_CASE("the first step of its size is believed as far as others let it be") {
   StepCost cost;
   cost.observe(4, 0, 10ms);

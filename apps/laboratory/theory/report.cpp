@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <boost/json/array.hpp>
 #include <fmt/format.h>
 #include <utility>
@@ -104,8 +105,8 @@ std::string roofline_text(const Report& report) {
                      fmt::format("as reached: {:.0f} % of the memory rate and {:.0f} % of the "
                                  "operations, as simulated devices assume\n",
                                  100 * gpu::sim::memory_share, 100 * gpu::sim::peak_share);
-  for (const ProfileBalance& profile : report.profiles)
-    text += fmt::format("{}: {:.0f} rows\n", profile.name, profile.rows);
+  for (const SimulatedDevice& device : report.simulated)
+    text += fmt::format("{}: {:.0f} rows\n", device.name, device.profile.balanced_rows());
   return text;
 }
 
@@ -121,6 +122,72 @@ std::string fit_text(const Fit& fit) {
                         "an answer.\n",
                         fit.chunk, best_prompt_share(fit.chunk, sequences));
   return text;
+}
+
+/// Returns the batches that phases are shown for, of at least so many sequences: all, or those of a
+/// table.
+std::vector<Batch> batches(const Report& report, int least, bool all) {
+  std::vector<Batch> shown;
+  const int most = report.largest.sequences;
+  for (int sequences = least; sequences <= most; ++sequences)
+    if (all || sequences == most || std::has_single_bit(unsigned(sequences))) {
+      shown.push_back(report.largest);
+      shown.back().sequences = sequences;
+    }
+  return shown;
+}
+
+/// Two sequences are the fewest of which one can ride along.
+constexpr int fewest_riding = 2;
+
+std::string phases_text(const Report& report, const SimulatedDevice& device) {
+  Table table({"batch", "prompt", "decode", "riding along", "decode over it"});
+  for (const Batch& batch : batches(report, fewest_riding, false)) {
+    const PhaseTimes times = phase_times(device.profile, batch);
+    table.add({std::to_string(batch.sequences), fmt::format("{:.3f}", times.prefill * 1e3),
+               fmt::format("{:.2f}", times.decode * 1e3), fmt::format("{:.2f}", times.riding * 1e3),
+               two_digits(times.decode / times.riding)});
+  }
+  return fmt::format("Milliseconds of a token on {}, contexts of {}, chunks of {}:\n", device.name,
+                     report.largest.length, report.largest.chunk) +
+         table.text();
+}
+
+std::string intensity_text(const Report& report) {
+  Table table({"batch", "prompt", "decode", "decode beside a chunk"});
+  for (const Batch& batch : batches(report, 1, false)) {
+    const Intensity of = intensity_of(*report.sixteen_bits, batch);
+    table.add({std::to_string(batch.sequences), fmt::format("{:.0f}", of.prefill),
+               fmt::format("{:.1f}", of.decode), fmt::format("{:.0f}", of.hybrid)});
+  }
+  return fmt::format("Operations for each byte read, contexts of {}, chunks of {}:\n",
+                     report.largest.length, report.largest.chunk) +
+         table.text();
+}
+
+boost::json::array phases_json(const Report& report, const SimulatedDevice& device) {
+  boost::json::array all;
+  for (const Batch& batch : batches(report, fewest_riding, true)) {
+    const PhaseTimes times = phase_times(device.profile, batch);
+    all.push_back({{"sequences", batch.sequences},
+                   {"prefill_ms", times.prefill * 1e3},
+                   {"decode_ms", times.decode * 1e3},
+                   {"riding_ms", times.riding * 1e3},
+                   {"decode_over_riding", times.decode / times.riding}});
+  }
+  return all;
+}
+
+boost::json::array intensity_json(const Report& report) {
+  boost::json::array all;
+  for (const Batch& batch : batches(report, 1, true)) {
+    const Intensity of = intensity_of(*report.sixteen_bits, batch);
+    all.push_back({{"sequences", batch.sequences},
+                   {"prefill", of.prefill},
+                   {"decode", of.decode},
+                   {"hybrid", of.hybrid}});
+  }
+  return all;
 }
 
 std::string measured_text(const BenchReport& measured) {
@@ -173,8 +240,8 @@ boost::json::object roofline_json(const Report& report) {
   }
   if (report.here)
     object[report.here->name] = sheet_json(*report.here);
-  for (const ProfileBalance& profile : report.profiles)
-    object[profile.name] = {{"rows_reached", profile.rows}};
+  for (const SimulatedDevice& device : report.simulated)
+    object[device.name] = {{"rows_reached", device.profile.balanced_rows()}};
   return object;
 }
 
@@ -216,6 +283,10 @@ std::string report_text(const Report& report) {
   text += "\n" + roofline_text(report);
   if (report.fit)
     text += "\n" + fit_text(*report.fit);
+  for (const SimulatedDevice& device : report.simulated)
+    text += "\n" + phases_text(report, device);
+  if (report.sixteen_bits)
+    text += "\n" + intensity_text(report);
   return text;
 }
 
@@ -225,6 +296,7 @@ boost::json::object report_json(const Report& report) {
   for (const WindowGain& gain : report.gains)
     windows.push_back(window_json(gain));
   boost::json::object best;
+  boost::json::object phases;
   for (const Mode& mode : modes)
     best[mode.key] = best_of(report.gains, mode.rate).window;
   boost::json::object object{{"acceptance", q.acceptance},
@@ -239,6 +311,11 @@ boost::json::object report_json(const Report& report) {
                              {"roofline", roofline_json(report)}};
   if (report.fit)
     object["fit"] = fit_json(*report.fit);
+  for (const SimulatedDevice& device : report.simulated)
+    phases[device.name] = phases_json(report, device);
+  object["phases"] = std::move(phases);
+  if (report.sixteen_bits)
+    object["intensity"] = intensity_json(report);
   if (report.measured)
     object["measured"] = measured_json(*report.measured);
   return object;

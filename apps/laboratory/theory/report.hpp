@@ -3,6 +3,7 @@
 
 #include "apps/laboratory/bench/figures.hpp"
 #include "apps/laboratory/theory/memory.hpp"
+#include "apps/laboratory/theory/phases.hpp"
 #include "apps/laboratory/theory/speculation.hpp"
 #include "gpu/sim/data_sheet.hpp"
 
@@ -23,10 +24,10 @@ struct Fit {
   std::int64_t sequences() const { return sequences_that_fit(memory, model, length); }
 };
 
-/// A simulated device's profile, by whose curves a step takes its time.
-struct ProfileBalance {
+/// A simulated device, whose profile says what steps take.
+struct SimulatedDevice {
   std::string name;
-  double rows = 0; ///< Rows of a prompt that take as long as a step takes at the least.
+  gpu::sim::Profile profile;
 };
 
 struct Report {
@@ -36,8 +37,10 @@ struct Report {
   double row_cost = 0;           ///< Of v; with a measurement, between one row and two.
   std::vector<gpu::sim::DataSheet> sheets;
   std::optional<gpu::sim::DataSheet> here; ///< The target's device, as it was measured.
-  std::vector<ProfileBalance> profiles;
+  std::vector<SimulatedDevice> simulated;
   std::optional<Fit> fit;
+  std::optional<ModelBytes> sixteen_bits; ///< A model whose phases' intensities are shown.
+  Batch largest; ///< Phases are shown for batches of up to so many sequences.
   std::optional<BenchReport> measured;
 };
 
