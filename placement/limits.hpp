@@ -13,6 +13,8 @@ inline constexpr int pipeline_max = 64;
 inline constexpr int tensor_max = 16;
 /// A longer trace, or more requests of a simulated run by rate times seconds, are refused.
 inline constexpr std::size_t arrivals_max = 20'000'000;
+/// A trace that is scaled is divided into no more windows.
+inline constexpr std::size_t windows_max = 1'000'000;
 /// A bucket of up to so many devices may have groups of different shapes beside each other; in a
 /// larger one all groups have one shape.
 inline constexpr int mixed_devices_max = 8;

@@ -1,9 +1,11 @@
 #include "apps/console/plan/input.hpp"
 
 #include "apps/console/input.hpp"
+#include "apps/console/limits.hpp"
 #include "apps/console/plan/fields.hpp"
 #include "placement/cost.hpp"
 #include "placement/limits.hpp"
+#include "placement/trace.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -107,6 +109,7 @@ private:
   void read_traffic(const toml::table& table) {
     Fields fields(table, "[traffic]");
     if (fields.text("trace")) {
+      read_replay(fields);
       fields.end();
       return;
     }
@@ -114,6 +117,18 @@ private:
     defaults_.power_law = fields.number("power_law", 0, 10).value_or(0);
     read_shape(fields, defaults_.traffic);
     fields.end();
+  }
+
+  /// Reads what stands beside a trace.
+  void read_replay(Fields& fields) {
+    replay_.from_seconds = fields.number("from_seconds", 0, most).value_or(replay_.from_seconds);
+    replay_.to_seconds = fields.number("to_seconds", least, most).value_or(replay_.to_seconds);
+    if (replay_.to_seconds <= replay_.from_seconds)
+      fields.wrong("to_seconds", "is not behind from_seconds", "give the end of a part");
+    replay_.rate_scale = fields.number("rate_scale", 1e-9, 1e9).value_or(replay_.rate_scale);
+    replay_.cv_scale = fields.number("cv_scale", 0.01, 100).value_or(replay_.cv_scale);
+    replay_.window_seconds =
+        fields.number("window_seconds", 1e-3, most).value_or(replay_.window_seconds);
   }
 
   void read_models(const toml::table& table) {
@@ -230,13 +245,15 @@ private:
     std::vector<std::string> models;
     for (const placement::Model& model : input_.problem.models)
       models.push_back(model.name);
-    const auto text = read_text({{}, path});
+    const auto text = read_text_file(path, apps::limits::trace_bytes);
     if (!text)
       fields.wrong("trace", "cannot be read: " + text.error().message, text.error().hint);
-    auto trace = placement::read_trace(*text, models);
-    if (!trace)
-      fields.wrong("trace", fmt::format("{}: {}", path, trace.error().message), trace.error().hint);
-    input_.trace = std::move(*trace);
+    auto part = placement::read_trace(*text, models).and_then([&](const placement::Trace& trace) {
+      return placement::replay(trace, replay_, input_.seed);
+    });
+    if (!part)
+      fields.wrong("trace", fmt::format("{}: {}", path, part.error().message), part.error().hint);
+    input_.trace = std::move(*part);
     input_.seconds = input_.trace->seconds;
     input_.traffic.clear();
   }
@@ -268,6 +285,7 @@ private:
   Input input_;
   Defaults defaults_;
   std::set<std::string> names_;
+  placement::Replay replay_;
   std::vector<std::optional<double>> own_rates_; ///< Rates by model; none: a share.
 };
 
