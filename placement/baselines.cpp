@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 namespace paceline::placement {
@@ -92,7 +93,7 @@ Outcome replace_in_windows(const Problem& problem, const Placement& first, const
                            double window_seconds, const Stop& stop) {
   Outcome all;
   Placement placement = first;
-  std::vector<double> busy(placement.groups.size(), 0.0);
+  Dispatcher before(problem, placement);
   const auto replace = [&](const Workload& seen) {
     if (!stop())
       placement = replicate_selectively(problem, seen, 1, stop).placement;
@@ -102,11 +103,9 @@ Outcome replace_in_windows(const Problem& problem, const Placement& first, const
     if (window.number > next) // one call stands for any number of empty windows
       replace({});
     Dispatcher dispatcher(problem, placement);
-    for (std::size_t g = 0; g < busy.size(); ++g)
-      dispatcher.occupy(int(g), busy[g]);
+    dispatcher.go_on_from(before);
     all.append(simulate(dispatcher, problem, window.workload));
-    for (std::size_t g = 0; g < busy.size(); ++g)
-      busy[g] = dispatcher.busy_until(int(g)).back();
+    before = std::move(dispatcher);
     replace(window.workload);
     next = window.number + 1;
   }

@@ -18,7 +18,8 @@ namespace paceline::placement {
 /// A group's queue is as long as the plan expects of the requests sent there. When the oldest
 /// request of a group ends, what is behind it moves by as much as that one was early or late; a
 /// request that is overdue moves the queue as time passes; and a group without requests is idle. So
-/// an engine that batches, and is done sooner, gets more.
+/// an engine that is done sooner gets more. Where engines work side by side, each that is over
+/// makes the others faster, and what is overdue is expected at every moment.
 class Controller {
 public:
   /// Copies what it needs.
@@ -56,6 +57,7 @@ public:
 private:
   struct Open {
     std::uint64_t number;
+    int model;
     double finish; ///< Time as expected at first, without what the queue has moved by since.
   };
   struct Queue {
@@ -64,12 +66,12 @@ private:
   };
   void move(int group, double seconds);
   void note_overdue(double now);
+  void go_on_from(const Dispatcher& before);
 
   Problem problem_;
   Dispatcher dispatcher_;
   std::vector<Queue> queues_; ///< One queue for each group.
   std::deque<Arrival> arrivals_;
-  std::uint64_t number_ = 0;
 };
 
 } // namespace paceline::placement

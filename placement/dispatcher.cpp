@@ -14,23 +14,29 @@ constexpr double rounding_seconds = 1e-9;
 } // namespace
 
 Dispatcher::Dispatcher(const Problem& problem, const Placement& placement)
-    : hosts_(problem.models.size()), begin_{0} {
+    : side_by_side_(placement::side_by_side(problem)), hosts_(problem.models.size()), begin_{0} {
+  if (side_by_side_)
+    engines_.assign(placement.groups.size(), Engines(problem.devices.contention));
   for (std::size_t g = 0; g < placement.groups.size(); ++g) {
     const Group& group = placement.groups[g];
     const std::size_t begin = begin_.back();
     begin_.push_back(begin + std::size_t(group.shape.pipeline));
     for (const int model : group.models) {
-      const auto seconds =
-          stage_seconds(problem.models[std::size_t(model)], group.shape, problem.devices);
-      hosts_[std::size_t(model)].push_back({int(g), begin, begin_.back(), seconds_.size(),
-                                            *std::max_element(seconds.begin(), seconds.end())});
-      seconds_.insert(seconds_.end(), seconds.begin(), seconds.end());
+      const StageCosts costs =
+          stage_costs(problem.models[std::size_t(model)], group.shape, problem.devices);
+      hosts_[std::size_t(model)].push_back(
+          {int(g), begin, begin_.back(), seconds_.size(), least_seconds(costs)});
+      seconds_.insert(seconds_.end(), costs.seconds.begin(), costs.seconds.end());
+      if (side_by_side_)
+        engines_[g].add(model, Pace(costs));
     }
   }
   busy_until_.resize(begin_.back(), 0);
 }
 
 Dispatch Dispatcher::dispatch(int model, double now, double deadline) {
+  if (side_by_side_)
+    return dispatch_side_by_side(model, deadline);
   const Host* best = nullptr;
   double earliest = std::numeric_limits<double>::infinity();
   for (const Host& host : hosts_[std::size_t(model)])
@@ -43,7 +49,49 @@ Dispatch Dispatcher::dispatch(int model, double now, double deadline) {
   if (earliest > deadline + rounding_seconds)
     return {Dispatch::Outcome::late, best->group, earliest, best->slowest};
   send(*best, now);
-  return {Dispatch::Outcome::accepted, best->group, earliest, best->slowest};
+  return {Dispatch::Outcome::accepted, best->group, earliest, best->slowest, ++number_};
+}
+
+Dispatch Dispatcher::dispatch_side_by_side(int model, double deadline) {
+  Dispatch best;
+  for (const Host& host : hosts_[std::size_t(model)]) {
+    const auto [finish, harmful] = engines_[std::size_t(host.group)].foresee(model);
+    const bool late = harmful || finish > deadline + rounding_seconds;
+    const auto outcome = late ? Dispatch::Outcome::late : Dispatch::Outcome::accepted;
+    const bool first = best.outcome == Dispatch::Outcome::not_placed;
+    if (first || (best.outcome == outcome ? finish < best.finish - rounding_seconds : !late))
+      best = {outcome, host.group, finish, host.slowest};
+  }
+  if (best.outcome == Dispatch::Outcome::accepted) {
+    best.number = ++number_;
+    engines_[std::size_t(best.group)].send(model, best.number, deadline);
+  }
+  return best;
+}
+
+std::vector<Engines::End> Dispatcher::run_until(double now) {
+  std::vector<Engines::End> ended;
+  for (Engines& engines : engines_)
+    engines.run_until(now, ended);
+  std::ranges::stable_sort(ended, {}, &Engines::End::seconds);
+  return ended;
+}
+
+void Dispatcher::hold_until(double now) {
+  for (Engines& engines : engines_)
+    engines.hold_until(now);
+}
+
+void Dispatcher::end(int group, std::uint64_t number) {
+  engines_[std::size_t(group)].end(number);
+}
+
+void Dispatcher::resend(int group, int model, std::uint64_t number) {
+  engines_[std::size_t(group)].send(model, number, std::numeric_limits<double>::infinity());
+}
+
+double Dispatcher::idle_at(int group) const {
+  return side_by_side_ ? engines_[std::size_t(group)].idle_at() : busy_until(group).back();
 }
 
 double Dispatcher::finish(const Host& host, double now) const {
@@ -77,7 +125,12 @@ std::span<double> Dispatcher::stages_of(int group) {
 }
 
 void Dispatcher::go_on_from(const Dispatcher& before) {
+  number_ = before.number_;
+  if (side_by_side_ != before.side_by_side_)
+    return;
   std::copy(before.busy_until_.begin(), before.busy_until_.end(), busy_until_.begin());
+  for (std::size_t g = 0; g < before.engines_.size(); ++g)
+    engines_[g].go_on_from(before.engines_[g]);
 }
 
 void Dispatcher::occupy(int group, double until) {

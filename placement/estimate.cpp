@@ -32,13 +32,20 @@ Estimate estimate(std::span<const double> values) {
 Figures measure(std::span<const Workload> runs,
                 const std::function<Outcome(const Workload&)>& simulate) {
   std::vector<double> attainment, mean, p99;
+  std::array<std::vector<double>, latency_shares.size()> latencies;
   for (const Workload& run : runs) {
-    const Outcome outcome = simulate(run);
+    Outcome outcome = simulate(run);
+    std::ranges::sort(outcome.latencies);
     attainment.push_back(outcome.attainment());
     mean.push_back(outcome.mean_latency());
     p99.push_back(outcome.quantile(0.99));
+    for (std::size_t i = 0; i < latency_shares.size(); ++i)
+      latencies[i].push_back(outcome.quantile(latency_shares[i] / 100));
   }
-  return {estimate(attainment), estimate(mean), estimate(p99)};
+  Figures figures{estimate(attainment), estimate(mean), estimate(p99), {}};
+  for (const auto& each : latencies)
+    figures.latencies.push_back(estimate(each));
+  return figures;
 }
 
 Figures measure(const Problem& problem, const Placement& placement,

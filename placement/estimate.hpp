@@ -3,6 +3,7 @@
 
 #include "placement/simulator.hpp"
 
+#include <array>
 #include <functional>
 #include <span>
 #include <vector>
@@ -23,7 +24,11 @@ struct Figures {
   Estimate attainment;
   Estimate mean_latency; ///< Seconds, over the requests that were served.
   Estimate p99_latency;
+  std::vector<Estimate> latencies; ///< The quantiles at `latency_shares`.
 };
+
+/// The shares of the served requests at which the distribution of latencies is told, in percent.
+inline constexpr std::array latency_shares{10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9};
 
 /// Returns the figures of all runs. runs: independent workloads. simulate: what a run comes to.
 Figures measure(std::span<const Workload> runs,

@@ -23,6 +23,14 @@ struct Shape {
 /// Returns "4x2" for four stages of two devices each.
 std::string to_string(Shape shape);
 
+/// What the stages of a group of some shape take.
+struct StageCosts {
+  std::vector<double> seconds; ///< Seconds of each stage for a request that is alone in it.
+  /// By how much stages take longer for 2, 4, 8, ... requests together, at least the one before and
+  /// at most twice that; straight lines between. Empty: one request at a time.
+  std::vector<double> growth = {};
+};
+
 struct Model {
   std::string name;
   double latency_seconds = 0;     ///< Latency of one request on one device.
@@ -30,8 +38,10 @@ struct Model {
   /// Most seconds from a request's arrival to its end; a later one is worth nothing, and is
   /// refused.
   double objective_seconds = std::numeric_limits<double>::infinity();
-  /// Seconds of each stage where they were measured; other shapes are computed (cost.hpp).
-  std::map<Shape, std::vector<double>> measured;
+  /// Costs of shapes that were measured; others are computed (cost.hpp).
+  std::map<Shape, StageCosts> measured;
+  /// StageCosts::growth on one device.
+  std::vector<double> growth = {};
 };
 
 /// Devices of one kind.
@@ -43,6 +53,9 @@ struct Devices {
   double tensor_overhead = 0;
   /// Excess of the slowest stage over the mean one, as a share of the mean.
   double imbalance = 0;
+  /// The factor by which a model that is busy slows each other one on the same devices, beyond
+  /// taking its share of them.
+  double contention = 1;
 };
 
 struct Problem {

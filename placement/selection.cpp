@@ -133,9 +133,9 @@ private:
       return false;
     Group& group = placement.groups[groups.front()];
     group.add(model);
-    const auto stages =
-        stage_seconds(problem_.models[std::size_t(model)], group.shape, problem_.devices);
-    busy[groups.front()] += requests * *std::max_element(stages.begin(), stages.end());
+    busy[groups.front()] +=
+        requests * least_seconds(stage_costs(problem_.models[std::size_t(model)], group.shape,
+                                             problem_.devices));
     return true;
   }
 

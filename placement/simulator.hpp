@@ -28,11 +28,13 @@ struct Outcome {
   void append(const Outcome& other);
 };
 
-/// Sees each accepted request as it is sent; `dispatcher` says where it is when.
+/// Sees each accepted request as it is sent, where engines work side by side as it ends, with the
+/// time of its end; in the other case `dispatcher` says where it is when.
 using Observer = std::function<void(const Arrival&, const Dispatch&, const Dispatcher&)>;
 
 /// Sends all requests, or until more than `unserved_max` were refused; what was not sent was not
-/// served. dispatcher: for as many models as `problem` has.
+/// served. What is open at last ends as if nothing followed, and stays open in `dispatcher`, which
+/// is for as many models as `problem` has.
 Outcome simulate(Dispatcher& dispatcher, const Problem& problem, const Workload& workload,
                  const Observer& observer = nullptr,
                  std::size_t unserved_max = std::numeric_limits<std::size_t>::max());

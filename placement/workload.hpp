@@ -1,13 +1,9 @@
 // Describes when requests for models come.
 #pragma once
 
-#include "paceline/error.hpp"
-
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
 namespace paceline::placement {
@@ -39,11 +35,6 @@ Workload draw_workload(std::span<const Traffic> traffic, double seconds, std::ui
 
 /// Divides `total` over n models, the i-th (from 1) in proportion to i^-exponent; 0: all alike.
 std::vector<double> power_law_rates(double total, int n, double exponent);
-
-/// Reads a trace: lines `seconds,model` by growing seconds, of any clock, as the run begins with
-/// the first request. A first line that begins with "seconds" is a heading. Errors (`corrupt`) name
-/// the line.
-Result<Workload> read_trace(std::string_view text, std::span<const std::string> models);
 
 /// Returns consecutive pieces with equally many requests, each beginning at 0 seconds; fewer pieces
 /// where there are fewer requests, and none without any. A silence makes a piece long, not empty:

@@ -3,6 +3,7 @@
 
 #include "paceline/error.hpp"
 
+#include <cstddef>
 #include <optional>
 #include <string>
 
@@ -17,5 +18,7 @@ struct PromptSource {
 /// Returns the text that a user named, byte for byte. A text longer than the engine takes is
 /// refused unread.
 Result<std::string> read_text(const PromptSource& source);
+/// Returns a file's text, byte for byte. bytes_max: a longer one is refused.
+Result<std::string> read_text_file(const std::string& path, std::size_t bytes_max);
 
 } // namespace paceline::apps

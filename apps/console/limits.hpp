@@ -27,6 +27,8 @@ inline constexpr std::size_t trim_bytes = std::size_t(64) << 20;
 /// So many connections are open at once (--max-connections); as many again are told 503, and
 /// further ones just closed.
 inline constexpr int connections = 1024;
+/// `plan` refuses a longer trace.
+inline constexpr std::size_t trace_bytes = std::size_t(2) << 30;
 /// More deeply nested JSON is answered 400.
 inline constexpr int json_depth_max = 64;
 /// Parsed JSON begins with so much of that memory, and takes more as it needs it.

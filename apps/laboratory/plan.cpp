@@ -155,8 +155,9 @@ Result<plan::Input> read_file(const Options& options) {
                              options.max_tensor.value_or(placement::ShapeBounds().tensor),
                              fmt::format("{}", fmt::join(prompts, "\n")),
                              [&](const std::string& what, double done) { line.show(what, done); }};
-    return plan::read_input(
-        options.file, [&](const plan::Measurable& what) { return plan::measure_costs(what, how); });
+    return plan::read_input(options.file,
+                            {[&](const auto& what) { return plan::measure_costs(what, how); },
+                             [&](const auto& all) { return plan::measure_contention(all, how); }});
   });
 }
 

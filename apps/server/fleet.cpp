@@ -74,9 +74,12 @@ ApiError Fleet::late(int model, const placement::Dispatch& dispatch, double dead
   const double over = dispatch.finish - deadline;
   const placement::Model& costs = problem_.models[std::size_t(model)];
   return {.status = 503,
-          .message = fmt::format("the model {} would answer {:.2f} s later than its objective of "
-                                 "{:g} s: try again later",
-                                 costs.name, over, costs.objective_seconds),
+          .message = over > 0 ? fmt::format("the model {} would answer {:.2f} s later than its "
+                                            "objective of {:g} s: try again later",
+                                            costs.name, over, costs.objective_seconds)
+                              : fmt::format("with one request more for the model {} another would "
+                                            "miss its objective: try again later",
+                                            costs.name),
           .code = "objective",
           .retry_after_seconds = int(std::clamp(std::ceil(over), 1.0, 3600.0))};
 }

@@ -36,7 +36,7 @@ struct FleetPlan {
   std::vector<FleetModel> models;
   placement::Problem problem;       ///< These models; its memory is all that an engine may take.
   std::vector<std::string> devices; ///< Names of the devices.
-  placement::Placement placement;   ///< Each device is in one group; no stage has several.
+  placement::Placement placement;   ///< Each device is in one group.
 };
 
 struct FleetOptions {

@@ -37,6 +37,7 @@ void add_model(serve::FleetPlan& plan, const PlacementFile::Model& from) {
   model.latency_seconds = from.latency_seconds;
   model.memory_bytes = from.memory_bytes;
   model.objective_seconds = from.objective_seconds.value_or(HUGE_VAL);
+  model.growth = from.batch_growth;
   plan.problem.models.push_back(std::move(model));
   plan.models.push_back(
       {from.name, from.checkpoint.empty() ? from.name : from.checkpoint, from.draft});
@@ -50,7 +51,8 @@ void add_group(serve::FleetPlan& plan, const PlacementFile::Group& from,
   for (const PlacementFile::Hosted& hosted : from.models) {
     const int model = index_in(models, hosted.model);
     group.add(model);
-    plan.problem.models[std::size_t(model)].measured[from.shape] = hosted.stage_seconds;
+    plan.problem.models[std::size_t(model)].measured[from.shape] = {hosted.stage_seconds,
+                                                                    hosted.batch_growth};
   }
   plan.placement.groups.push_back(std::move(group));
 }
@@ -96,6 +98,7 @@ Result<serve::FleetPlan> read_placement(const std::string& file,
   plan.devices = read->devices;
   plan.problem.devices.count = int(plan.devices.size());
   plan.problem.devices.memory_bytes = device_memory.value_or(read->device_memory_bytes);
+  plan.problem.devices.contention = read->contention;
   std::vector<std::string> models;
   for (const PlacementFile::Model& model : read->models) {
     models.push_back(model.name);

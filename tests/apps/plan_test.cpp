@@ -2,6 +2,7 @@
 #include "apps/console/plan/file.hpp"
 #include "apps/console/plan/input.hpp"
 #include "apps/laboratory/plan/report.hpp"
+#include "placement/cost.hpp"
 #include "tests/apps/support.hpp"
 
 #include <doctest/doctest.h>
@@ -93,7 +94,7 @@ stages_ms = { "2x1" = [110, 120], "1x2" = [130] }
   CHECK(input.traffic[2].off_seconds == 10);
   CHECK(input.checkpoints[2] == "models/b");
   CHECK(input.problem.models[2].objective_seconds == Approx(0.3));
-  CHECK(input.problem.models[2].measured.at({2, 1}) == std::vector{0.11, 0.12});
+  CHECK(input.problem.models[2].measured.at({2, 1}).seconds == std::vector{0.11, 0.12});
   CHECK(input.seed == 4);
   CHECK(input.workload().seconds == 90);
   CHECK(input.runs(3).size() == 3);
@@ -114,11 +115,10 @@ TEST_CASE("what is wrong with a plan's file is named with its line, and how to m
             .find("[devices] has no count: give it, or names") != std::string::npos);
   CHECK(complaint(head + model).find("no model is asked for anything: give rate") !=
         std::string::npos);
-  CHECK(
-      complaint(head + model + "speed = 1\n") ==
-      "plan.toml, line 8: [[models]] has no field speed: there are checkpoint, copies, cv, draft, "
-      "latency_ms, memory, name, objective_ms, objective_scale, off_seconds, on_seconds, "
-      "output_tokens, prompt_tokens, rate, stages_ms");
+  CHECK(complaint(head + model + "speed = 1\n") ==
+        "plan.toml, line 8: [[models]] has no field speed: there are batch_ms, checkpoint, copies, "
+        "cv, draft, latency_ms, memory, name, objective_ms, objective_scale, off_seconds, "
+        "on_seconds, output_tokens, prompt_tokens, rate, stages_ms");
   CHECK(complaint(head).find("there is no model: write [[models]]") != std::string::npos);
   CHECK(complaint(head + "[[models]]\nname = \"m\"\nlatency_ms = 4\nmemory = \"lots\"\n")
             .find("line 7: [[models]]: memory is no size: give bytes") != std::string::npos);
@@ -138,6 +138,107 @@ TEST_CASE("what is wrong with a plan's file is named with its line, and how to m
   CHECK(complaint("x = [").find("plan.toml, line 1: this is not TOML") == 0);
   CHECK(complaint(head + "[traffic]\ntrace = \"no-such.csv\"\n" + model)
             .find("trace cannot be read") != std::string::npos);
+}
+
+TEST_CASE("a plan's file says what requests cost together, and a placement keeps it") {
+  const std::string contended = "[devices]\ncount = 2\nmemory = \"14G\"\ncontention = 1.2\n";
+  const Input input =
+      sound(contended + model +
+            "rate = 1\nbatch_ms = [500, 600]\nstages_ms = { \"2x1\" = [210, 200] }\n");
+  CHECK(input.problem.models[0].growth == std::vector{1.25, 1.5});
+  CHECK(input.problem.devices.contention == 1.2);
+  CHECK(input.problem.models[0].measured.at({2, 1}).growth == std::vector{1.25});
+  CHECK(placement::side_by_side(input.problem));
+  const PlacementFile file = placement_file(input, {{{{0, 1}, {2, 1}, {0}}}});
+  CHECK(file.contention == 1.2);
+  CHECK(file.models[0].batch_growth == std::vector{1.25, 1.5});
+  CHECK(file.groups[0].models[0].batch_growth == std::vector{1.25});
+  const auto again = parse_placement(to_text(file), "placement.toml");
+  REQUIRE_MESSAGE(again, again.error().text());
+  CHECK(*again == file);
+  const Input plain = sound(std::string(devices) + model + "rate = 1\n"); // One at a time.
+  CHECK_FALSE(placement::side_by_side(plain.problem));
+  CHECK(to_text(placement_file(plain, {{{{0}, {1, 1}, {0}}}})).find("batch") == std::string::npos);
+}
+
+TEST_CASE("contention is measured among the models that are there, unless the file says it") {
+  std::size_t asked = 0;
+  Measure measure;
+  measure.costs = [](const Measurable& what) -> Result<Costs> {
+    CHECK(what.prompt_tokens == 8);
+    return Costs{{{1, 1}, {{0.5}, {1.5}}}};
+  };
+  measure.contention = [&](const std::vector<Measurable>& all) -> Result<double> {
+    asked = all.size();
+    CHECK(all.back().output_tokens == 64);
+    return 1.3;
+  };
+  const std::string two = "[[models]]\nname = \"m\"\nmemory = 9\nrate = 1\ncopies = 2\n"
+                          "checkpoint = \"demo\"\nprompt_tokens = 8\n";
+  const auto input = parse_input(devices + two, "plan.toml", measure);
+  REQUIRE_MESSAGE(input, input.error().text());
+  CHECK(asked == 2);
+  CHECK(input->problem.devices.contention == 1.3);
+  CHECK(input->problem.models[1].growth == std::vector{1.5});
+  CHECK(input->problem.models[1].latency_seconds == 0.5);
+  asked = 0;
+  const auto said = parse_input(devices + ("contention = 1.1\n" + two), "plan.toml", measure);
+  REQUIRE(said);
+  CHECK(asked == 0);
+  CHECK(said->problem.devices.contention == 1.1);
+  measure.contention = [](const auto&) { return fail(ErrorCode::unavailable, "it is gone", ""); };
+  const auto wrong = parse_input(devices + two, "plan.toml", measure);
+  REQUIRE_FALSE(wrong);
+  CHECK(wrong.error().text() ==
+        "plan.toml, line 1: [devices]: contention cannot be measured: it is gone: give it");
+}
+
+TEST_CASE("batches that cannot be are refused with their line") {
+  const std::string head = std::string(devices) + model + "rate = 1\n";
+  const std::string hint =
+      ": give for 2, 4, 8, ... requests at once no less than for half as many, "
+      "and at most twice that: more would be slower than one after the other";
+  CHECK(complaint(head + "batch_ms = [390]\n") ==
+        "plan.toml, line 9: [[models]]: batch_ms has 390 behind 400" + hint);
+  CHECK(complaint(head + "batch_ms = [500, 1001]\n") ==
+        "plan.toml, line 9: [[models]]: batch_ms has 1001 behind 500" + hint);
+  CHECK(complaint(head + "batch_ms = [400, 400, 400, 400, 400, 400, 400, 400, 400, 400, 400]\n")
+            .find("batch_ms has 11 values: end with 1024 requests at once") != std::string::npos);
+  CHECK(complaint(head + "batch_ms = 5\n").find("batch_ms is no list") != std::string::npos);
+  CHECK(complaint("[devices]\ncount = 2\nmemory = 9\ncontention = 0.4\n" + std::string(model))
+            .find("line 4: [devices]: contention is out of bounds") != std::string::npos);
+  CHECK(wrong_placement("version = 1\ndevices = { names = [\"a\"], memory_bytes = 9 }\n"
+                        "[[models]]\nname = \"m\"\nlatency_seconds = 1\nmemory_bytes = 9\n"
+                        "batch_growth = [0.9]\n")
+            .find("line 7: [[models]]: batch_growth has 0.9 behind 1") != std::string::npos);
+}
+
+TEST_CASE("a trace of Azure's is told by its heading, and scaled as the file says") {
+  const TemporaryFolder folder;
+  std::ofstream csv(folder.file("t.csv"));
+  csv << "HashOwner,HashApp,HashFunction,Trigger,1,2\n";
+  for (int function = 0; function < 10; ++function)
+    csv << "o,a,f" << function << ",timer,300,300\n";
+  csv.close();
+  const auto traced = [&](const char* fields) {
+    return parse_input(std::string(devices) + "[traffic]\ntrace = \"t.csv\"\n" + fields + model,
+                       folder.file("plan.toml"));
+  };
+  const auto all = traced("");
+  REQUIRE_MESSAGE(all, all.error().text());
+  CHECK(all->seconds == 120);
+  CHECK(double(all->trace->arrivals.size()) == Approx(6000).epsilon(0.1));
+  const auto part = traced("rate_scale = 0.1\nfrom_seconds = 30\nto_seconds = 90\ncv_scale = 2\n"
+                           "window_seconds = 20\n");
+  REQUIRE_MESSAGE(part, part.error().text());
+  CHECK(part->seconds == 60);
+  CHECK(double(part->trace->arrivals.size()) == Approx(300).epsilon(0.5));
+  const auto wrong = [&](const char* fields) { return traced(fields).error().text(); };
+  CHECK(wrong("to_seconds = 5\nfrom_seconds = 5\n")
+            .find("line 6: [traffic]: to_seconds is not behind from_seconds") != std::string::npos);
+  CHECK(wrong("rate_scale = 0\n").find("rate_scale is out of bounds") != std::string::npos);
+  CHECK(wrong("rate_scale = 1e6\n").find("t.csv: ") != std::string::npos);
+  CHECK(wrong("rate = 1\n").find("has no field rate: there are cv_scale") != std::string::npos);
 }
 
 TEST_CASE("a trace stands beside the file that names it") {
@@ -226,7 +327,8 @@ TEST_CASE("plan prints the plan beside its baselines, and writes it") {
       {"plan", input, "-o", folder.file("placement.toml"), "--svg", folder.file("plan.svg")});
   check_keys(object, {"placements.plan.attainment", "placements.selective_replication",
                       "placements.one_model_per_device", "placements.round_robin",
-                      "placements.replacement_in_windows", "groups", "planning_seconds", "ended"});
+                      "placements.replacement_in_windows", "placements.plan.latency_seconds.p50",
+                      "groups", "planning_seconds", "ended"});
   const auto attainment = [&](const char* name) {
     return object.at("placements").at(name).at("attainment").at("mean").to_number<double>();
   };
@@ -262,6 +364,9 @@ TEST_CASE("plan measures what models cost on the devices at hand") {
   REQUIRE(file);
   CHECK(file->models[0].latency_seconds == Approx(0.04)); // a prompt, and three tokens more
   CHECK(file->models[0].objective_seconds.value() == Approx(0.12));
+  // Each prompt takes a pass, so that eight requests take twice as long as one, and 16 four times.
+  REQUIRE(file->models[0].batch_growth.size() == 3);
+  CHECK(file->models[0].batch_growth.back() == Approx(2).epsilon(0.05));
   for (const auto& group : file->groups)
     CHECK(group.shape.tensor == 1); // what can be served
   std::ofstream(folder.file("plan.toml")) << head + model("/no/such/model");

@@ -1,17 +1,22 @@
 #include "tests/placement/acted.hpp"
 
+#include "apps/laboratory/plan/measure.hpp"
 #include "placement/controller.hpp"
 #include "placement/cost.hpp"
 #include "placement/random.hpp"
-#include "tests/placement/one_pass.hpp"
+#include "placement/simulator.hpp"
+#include "tests/placement/fed_engine.hpp"
 
 #include <algorithm>
+#include <array>
 #include <boost/random/uniform_int_distribution.hpp>
 #include <boost/random/uniform_real_distribution.hpp>
+#include <cmath>
 #include <fmt/format.h>
 #include <iterator>
 #include <memory>
 #include <numeric>
+#include <stdexcept>
 
 namespace paceline::testing {
 using namespace placement;
@@ -19,6 +24,7 @@ using namespace placement;
 namespace {
 
 constexpr int prompt_tokens = 16;
+constexpr const char* together_model = "scripted:vocabulary=32,memory=1,context=64";
 /// Simulated devices count whole nanoseconds.
 constexpr double rounding_seconds = 1e-6;
 
@@ -109,8 +115,8 @@ struct UnderWay {
 class ActedGroup {
 public:
   explicit ActedGroup(const std::vector<double>& stages)
-      : engine_("scripted:vocabulary=32,memory=1,context=64", devices(stages), prompt_tokens,
-                OnePassEngine::Time::virtual_clock) {}
+      : engine_("scripted:vocabulary=32,memory=1,context=64", devices(stages), prompt_tokens, 1,
+                FedEngine::Time::virtual_clock) {}
 
   void send(const UnderWay& request) {
     engine_.send();
@@ -130,7 +136,7 @@ private:
     return names;
   }
 
-  OnePassEngine engine_;
+  FedEngine engine_;
   std::vector<UnderWay> requests_; ///< All that were sent.
 };
 
@@ -184,6 +190,40 @@ ActedCase draw_case(std::uint64_t seed, std::size_t requests) {
 
 double acted_attainment(const ActedCase& drawn) {
   return Act(drawn).attainment();
+}
+
+TogetherLatencies together_latencies(const std::string& device, int stages) {
+  constexpr int output_tokens = 32;
+  const Shape shape{stages, 1};
+  const std::vector<std::string> devices(std::size_t(stages), device);
+  const auto costs = apps::plan::measure_costs(
+      {together_model, "none", prompt_tokens, output_tokens, devices},
+      {.max_pipeline = stages, .max_tensor = 1, .text = "Once upon a time.", .progress = {}});
+  if (!costs)
+    throw std::runtime_error(costs.error().text());
+  const StageCosts& cost = costs->at(shape);
+  Problem problem{{{"m", costs->at({1, 1}).seconds.front(), 1, HUGE_VAL, {}}}, {stages, 1}};
+  problem.models.front().measured = *costs;
+  const std::array traffic{Traffic{0.7 / least_seconds(cost), 3}};
+  const Workload workload = draw_workload(traffic, 400 * least_seconds(cost) / 0.7, 1);
+  Placement placement = empty_groups({shape});
+  placement.groups.front().add(0);
+  const Outcome simulated = simulate(problem, placement, workload);
+  FedEngine engine(together_model, devices, prompt_tokens, output_tokens,
+                   FedEngine::Time::virtual_clock);
+  Outcome real;
+  const auto take = [&](const std::pair<std::size_t, double>& end) {
+    real.latencies.push_back(end.second - workload.arrivals[end.first].seconds);
+  };
+  for (const Arrival& arrival : workload.arrivals) {
+    while (const auto end = engine.next_end(arrival.seconds))
+      take(*end);
+    engine.send();
+  }
+  while (const auto end = engine.next_end())
+    take(*end);
+  return {real.mean_latency(), simulated.mean_latency(), real.quantile(0.99),
+          simulated.quantile(0.99), Pace(cost).at_once()};
 }
 
 } // namespace paceline::testing

@@ -24,3 +24,15 @@ TEST_CASE("actors serve the share of requests that the simulator says") {
   CHECK(refusing > 0);
   CHECK(in_stages > 0);
 }
+
+TEST_CASE("an engine answers bursts together as fast as the simulator says") {
+  for (const char* device : {"sim:20ms", "sim:20ms+2ms/row", "sim:7b@a100"})
+    for (const int stages : {1, 2}) {
+      CAPTURE(device);
+      CAPTURE(stages);
+      const TogetherLatencies found = together_latencies(device, stages);
+      CHECK(found.most_at_once > 2 * std::size_t(stages));
+      CHECK(found.engine_mean == doctest::Approx(found.simulated_mean).epsilon(0.1));
+      CHECK(found.engine_p99 == doctest::Approx(found.simulated_p99).epsilon(0.1));
+    }
+}

@@ -1,16 +1,17 @@
 // The figures of docs/placement.md, as Markdown:
 //
-//   placement_figures pair|bounds|s1|s2|s3|s4|controller [PICTURE]
+//   placement_figures pair|bounds|s1|s2|s3|s4|pays|batches|controller [PICTURE]
 //
 // With PICTURE, s1 to s4 draw their curves into it.
 //
 // All traffic is synthetic: Gamma arrivals, rates by a power law. The same figures everywhere.
-#include "placement/baselines.hpp"
 #include "placement/controller.hpp"
 #include "placement/estimate.hpp"
 #include "placement/planner.hpp"
 #include "placement/queueing.hpp"
 #include "tests/placement/curves.hpp"
+#include "tests/placement/pays.hpp"
+#include "tests/placement/points.hpp"
 #include "tests/placement/problems.hpp"
 
 #include <array>
@@ -27,9 +28,6 @@ using namespace paceline::placement;
 using namespace paceline::testing;
 
 namespace {
-
-constexpr double gigabyte = 0x1p30;
-constexpr int runs = 10;
 
 double mean_ratio(std::vector<Traffic> traffic, double seconds, std::uint64_t seed) {
   const Problem problem = alike(2, bert_6b7_seconds, 2);
@@ -70,104 +68,6 @@ void print_bounds() {
   for (const double load : {0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75})
     fmt::print("| {} | {:.4f} | {:.4f} |\n", load, queueing::communication_bound(load),
                queueing::imbalance_bound(load));
-}
-
-/// A set of models and where a sweep stands.
-struct Point {
-  std::vector<Model> models; ///< Their objectives are set by `scale`.
-  int devices = 1;
-  double rate = 1;
-  double cv = 4;
-  double scale = 5;
-  double seconds = 60;
-
-  Problem problem() const {
-    Problem all{models, {devices, std::uint64_t(16 * gigabyte), 0.004, 0.36, 0.02}};
-    for (Model& model : all.models)
-      model.objective_seconds = scale * model.latency_seconds;
-    return all;
-  }
-  std::vector<Traffic> traffic() const {
-    std::vector<Traffic> all;
-    for (const double one : power_law_rates(rate, int(models.size()), 0.5))
-      all.push_back({one, cv});
-    return all;
-  }
-};
-
-void add_models(std::vector<Model>& models, const char* name, int copies, double seconds,
-                double gigabytes) {
-  for (int i = 0; i < copies; ++i)
-    models.push_back({fmt::format("{}-{}", name, i),
-                      seconds,
-                      std::uint64_t(gigabytes * gigabyte),
-                      HUGE_VAL,
-                      {}});
-}
-
-Point set(const std::string& name) {
-  Point point;
-  if (name == "s1") {
-    add_models(point.models, "bert-1.3b", 32, 0.151, 2.4);
-    point.devices = 16;
-    point.rate = 40;
-  } else if (name == "s2") {
-    add_models(point.models, "bert-6.7b", 32, 0.395, 13.4);
-    point.devices = 40;
-    point.rate = 30;
-  } else {
-    add_models(point.models, "bert-1.3b", 10, 0.151, 2.4);
-    add_models(point.models, "bert-2.7b", 10, 0.238, 5.4);
-    add_models(point.models, "bert-6.7b", 10, 0.395, 13.4);
-    add_models(point.models, "moe-1.3b", 10, 0.150, 2.6);
-    add_models(point.models, "moe-2.4b", 10, 0.171, 4.8);
-    add_models(point.models, "moe-5.3b", 10, 0.234, 10.6);
-    point.devices = 48;
-    point.rate = 80;
-  }
-  return point;
-}
-
-std::string cell(const Estimate& share) {
-  return fmt::format("{:.2f} ± {:.2f}", 100 * share.mean, 100 * share.half_width);
-}
-
-/// What a sweep has at one point: the plan, then its baselines.
-struct Curves {
-  std::vector<Estimate> attainment;
-  double planning_seconds = 0;
-};
-
-std::vector<Workload> draws(const Point& point, std::uint64_t first) {
-  std::vector<Workload> all;
-  for (std::uint64_t seed = first; seed < first + runs; ++seed)
-    all.push_back(draw_workload(point.traffic(), point.seconds, seed));
-  return all;
-}
-
-Curves measure_point(const Point& point) {
-  using Clock = std::chrono::steady_clock;
-  const Problem problem = point.problem();
-  const Workload workload = draw_workload(point.traffic(), 3 * point.seconds, 0);
-  const auto fresh = draws(point, 1);
-  PlanOptions options;
-  options.threads = 2;
-  options.validation = draws(point, 1'000'000);
-  const auto begin = Clock::now();
-  const Placement replicated =
-      replicate_selectively(problem, workload, options.beam, options.stop).placement;
-  const Placement each = one_per_device(problem, workload);
-  const Placement in_turn = round_robin(problem);
-  options.seeds = {replicated, each, in_turn};
-  const Placement planned = plan(problem, workload, options).placement;
-  Curves curves;
-  curves.planning_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  for (const Placement& placement : {planned, replicated, each, in_turn})
-    curves.attainment.push_back(measure(problem, placement, fresh).attainment);
-  curves.attainment.push_back(measure(fresh, [&](const Workload& run) {
-                                return replace_in_windows(problem, replicated, run, 10);
-                              }).attainment);
-  return curves;
 }
 
 /// Where a curve crosses 99 %, between two points of a sweep; none: it does not.
@@ -392,10 +292,14 @@ int main(int count, char** arguments) {
     print_set(what, picture);
   else if (what == "s4")
     print_shapes(picture);
+  else if (what == "pays")
+    print_pays();
+  else if (what == "batches")
+    print_batches();
   else if (what == "controller")
     print_controller();
   else
-    return fmt::print(stderr,
-                      "usage: placement_figures pair|bounds|s1|s2|s3|s4|controller [PICTURE]\n"),
+    return fmt::print(stderr, "usage: placement_figures "
+                              "pair|bounds|s1|s2|s3|s4|pays|batches|controller [PICTURE]\n"),
            2;
 }

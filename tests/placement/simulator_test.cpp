@@ -45,7 +45,7 @@ TEST_CASE("stages cost what was measured, or what devices' overheads come to") {
   const auto four = stage_seconds(model, {4, 1}, devices);
   CHECK(std::accumulate(four.begin(), four.end(), 0.0) == Approx(0.099 + 3 * 0.004));
   CHECK(four.back() == Approx(1.02 * (0.099 + 3 * 0.004) / 4));
-  model.measured[{2, 1}] = {0.051, 0.052};
+  model.measured[{2, 1}] = {{0.051, 0.052}};
   CHECK(stage_seconds(model, {2, 1}, devices) == std::vector{0.051, 0.052});
   CHECK(bytes_per_device(model, {2, 2}) == 251);
 }

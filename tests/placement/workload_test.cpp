@@ -31,13 +31,6 @@ GapFigures gap_figures(const Workload& workload) {
   return {double(arrivals.size()) / workload.seconds, std::sqrt(squares / n - mean * mean) / mean};
 }
 
-const std::array<std::string, 2> names{"a", "b"};
-
-std::string complaint(const std::string& text) {
-  const auto trace = read_trace(text, names);
-  return trace ? "" : trace.error().text();
-}
-
 } // namespace
 
 TEST_CASE("gaps have the rate and the coefficient of variation that were asked for") {
@@ -95,34 +88,6 @@ TEST_CASE("a power law shares out a rate") {
   CHECK(rates[1] == Approx(3));
   CHECK(rates[2] == Approx(2));
   CHECK(power_law_rates(6, 3, 0)[2] == Approx(2));
-}
-
-TEST_CASE("a trace is read, and a line that is none is named") {
-  const auto trace = read_trace("seconds,model\n0.5,b\r\n\n0.5,a\n2,a", names);
-  REQUIRE(trace);
-  CHECK(trace->arrivals.size() == 3);
-  CHECK(trace->arrivals[0].model == 1);
-  CHECK(trace->arrivals[0].seconds == 0); // It begins with its first request.
-  CHECK(trace->arrivals[2].seconds == 1.5);
-  CHECK(trace->seconds > 1.5);
-  CHECK(complaint("0,a\n1;a") ==
-        "line 2: this is no request: write seconds,model, such as 12.5,bert");
-  CHECK(complaint("1,c") == "line 1: there is no model c: name one of the plan's models");
-  CHECK(complaint("2,a\n1,a") ==
-        "line 2: it is earlier than the line before: sort the lines by seconds");
-  CHECK(complaint("-1,a").starts_with("line 1: this is no request"));
-  CHECK(complaint("nan,a").starts_with("line 1: this is no request"));
-  CHECK(complaint("seconds,model\n").starts_with("it has no requests"));
-}
-
-TEST_CASE("a trace whose times count from 1970 is that which counts from 0") {
-  const auto now = read_trace("0,a\n0.5,b\n3,a\n", names);
-  const auto recorded = read_trace("1700000000,a\n1700000000.5,b\n1700000003,a\n", names);
-  REQUIRE(now);
-  REQUIRE(recorded);
-  CHECK(recorded->seconds == now->seconds);
-  for (std::size_t i = 0; i < 3; ++i)
-    CHECK(recorded->arrivals[i].seconds == now->arrivals[i].seconds);
 }
 
 TEST_CASE("a workload is split into runs of as many requests") {

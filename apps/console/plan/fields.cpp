@@ -1,10 +1,12 @@
 #include "apps/console/plan/fields.hpp"
 
 #include "apps/console/validators.hpp"
+#include "placement/limits.hpp"
 
 #include <charconv>
 #include <cmath>
 #include <fmt/format.h>
+#include <utility>
 
 namespace paceline::apps::plan {
 namespace {
@@ -152,6 +154,28 @@ void Fields::end() const {
       throw Wrong{node.source(), fmt::format("{} has no field {}", where_, key.str()),
                   "there are " + names};
     }
+}
+
+std::vector<double> read_growth(Fields& fields, const char* name, double alone) {
+  std::vector<double> growth = fields.numbers(name, 0, HUGE_VAL);
+  double before = alone;
+  for (double& one : growth) {
+    if (one < before || one > 2 * before)
+      fields.wrong(name, fmt::format("has {:g} behind {:g}", one, before),
+                   "give for 2, 4, 8, ... requests at once no less than for half as many, and at "
+                   "most twice that: more would be slower than one after the other");
+    before = std::exchange(one, one / alone);
+  }
+  if (std::size_t(1) << growth.size() > std::size_t(placement::limits::batch_max))
+    fields.wrong(name, fmt::format("has {} values", growth.size()),
+                 fmt::format("end with {} requests at once", placement::limits::batch_max));
+  return growth;
+}
+
+double read_contention(Fields& fields) {
+  return fields
+      .number("contention", placement::limits::contention_min, placement::limits::contention_max)
+      .value_or(1);
 }
 
 Result<void> read_toml(const std::string& text, const std::string& file,

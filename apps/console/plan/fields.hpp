@@ -60,6 +60,13 @@ private:
   std::set<std::string, std::less<>> known_;
 };
 
+/// Returns the field of what 2, 4, 8, ... requests at once take, over `alone`, which one takes
+/// (placement::StageCosts::growth). Errors: one is less than the one before, or more than twice
+/// that.
+std::vector<double> read_growth(Fields& fields, const char* name, double alone);
+/// Returns the field `contention` (placement::Devices), 1 where there is none.
+double read_contention(Fields& fields);
+
 /// Reads a text that came from `file` by `read`, which throws `Wrong`. Errors (`corrupt`): "FILE,
 /// line N: what is wrong: how to mend it".
 Result<void> read_toml(const std::string& text, const std::string& file,

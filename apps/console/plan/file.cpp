@@ -24,6 +24,15 @@ toml::array texts(const std::vector<std::string>& all) {
   return list;
 }
 
+/// Adds the growth of batches, which is left out where there are none.
+void insert_growth(toml::table& table, const std::vector<double>& growth) {
+  toml::array list;
+  for (const double one : growth)
+    list.push_back(one);
+  if (!growth.empty())
+    table.insert("batch_growth", std::move(list));
+}
+
 toml::table to_table(const PlacementFile::Model& model) {
   toml::table table{{"name", model.name}};
   if (!model.checkpoint.empty())
@@ -34,6 +43,7 @@ toml::table to_table(const PlacementFile::Model& model) {
   table.insert("memory_bytes", std::int64_t(model.memory_bytes));
   if (model.objective_seconds)
     table.insert("objective_seconds", *model.objective_seconds);
+  insert_growth(table, model.batch_growth);
   return table;
 }
 
@@ -43,7 +53,9 @@ toml::table to_table(const PlacementFile::Group& group) {
     toml::array stages;
     for (const double seconds : hosted.stage_seconds)
       stages.push_back(seconds);
-    models.push_back(toml::table{{"name", hosted.model}, {"stage_seconds", std::move(stages)}});
+    toml::table model{{"name", hosted.model}, {"stage_seconds", std::move(stages)}};
+    insert_growth(model, hosted.batch_growth);
+    models.push_back(std::move(model));
   }
   return toml::table{{"devices", texts(group.devices)},
                      {"pipeline", group.shape.pipeline},
@@ -74,6 +86,7 @@ private:
     file_.devices = fields.texts("names");
     file_.device_memory_bytes = fields.required("memory_bytes", fields.memory("memory_bytes"),
                                                 "say how much an engine may take of each");
+    file_.contention = read_contention(fields);
     fields.end();
     for (const std::string& device : file_.devices)
       if (!known_devices_.insert(device).second)
@@ -95,6 +108,7 @@ private:
     model.memory_bytes = fields.required("memory_bytes", fields.memory("memory_bytes"),
                                          "say what its engine may take");
     model.objective_seconds = fields.number("objective_seconds", 0, HUGE_VAL);
+    model.batch_growth = read_growth(fields, "batch_growth", 1);
     fields.end();
     if (!names_.insert(model.name).second)
       fields.wrong("name", "is another model's, too", "give each one a name of its own");
@@ -129,6 +143,7 @@ private:
     PlacementFile::Hosted hosted;
     hosted.model = fields.required("name", fields.text("name"), "name a model of [[models]]");
     hosted.stage_seconds = fields.numbers("stage_seconds", 0, HUGE_VAL);
+    hosted.batch_growth = read_growth(fields, "batch_growth", 1);
     fields.end();
     if (!names_.contains(hosted.model))
       fields.wrong("name", "is no model of the file", "list it under [[models]] above");
@@ -154,11 +169,13 @@ PlacementFile placement_file(const Input& input, const placement::Placement& pla
   const placement::Problem& problem = input.problem;
   file.devices = input.device_names;
   file.device_memory_bytes = problem.devices.memory_bytes;
+  file.contention = problem.devices.contention;
   for (std::size_t m = 0; m < problem.models.size(); ++m) {
     const double objective = problem.models[m].objective_seconds;
     file.models.push_back({problem.models[m].name, input.checkpoints[m], input.drafts[m],
                            problem.models[m].latency_seconds, problem.models[m].memory_bytes,
-                           std::isfinite(objective) ? std::optional(objective) : std::nullopt});
+                           std::isfinite(objective) ? std::optional(objective) : std::nullopt,
+                           problem.models[m].growth});
   }
   for (const placement::Group& from : placement.groups) {
     if (from.models.empty())
@@ -168,8 +185,8 @@ PlacementFile placement_file(const Input& input, const placement::Placement& pla
       group.devices.push_back(input.device_names[std::size_t(device)]);
     for (const int index : from.models) {
       const placement::Model& model = problem.models[std::size_t(index)];
-      group.models.push_back(
-          {model.name, placement::stage_seconds(model, from.shape, problem.devices)});
+      auto [seconds, growth] = placement::stage_costs(model, from.shape, problem.devices);
+      group.models.push_back({model.name, std::move(seconds), std::move(growth)});
     }
     file.groups.push_back(std::move(group));
   }
@@ -183,13 +200,15 @@ std::string to_text(const PlacementFile& file) {
   toml::array groups;
   for (const PlacementFile::Group& group : file.groups)
     groups.push_back(to_table(group));
+  toml::table devices{{"names", texts(file.devices)},
+                      {"memory_bytes", std::int64_t(file.device_memory_bytes)}};
+  if (file.contention != 1)
+    devices.insert("contention", file.contention);
   std::ostringstream text;
-  text << toml::table{
-      {"version", version},
-      {"devices", toml::table{{"names", texts(file.devices)},
-                              {"memory_bytes", std::int64_t(file.device_memory_bytes)}}},
-      {"models", std::move(models)},
-      {"groups", std::move(groups)}};
+  text << toml::table{{"version", version},
+                      {"devices", std::move(devices)},
+                      {"models", std::move(models)},
+                      {"groups", std::move(groups)}};
   return heading + text.str() + "\n";
 }
 

@@ -20,11 +20,13 @@ struct PlacementFile {
     double latency_seconds = 0;              ///< Latency of a request on one device.
     std::uint64_t memory_bytes = 0;          ///< Memory on a device that has only this model.
     std::optional<double> objective_seconds; ///< None: a request may take any time.
+    std::vector<double> batch_growth = {};   ///< StageCosts::growth on one device.
     bool operator==(const Model&) const = default;
   };
   struct Hosted {
     std::string model;
-    std::vector<double> stage_seconds; ///< Times that the plan expects.
+    std::vector<double> stage_seconds;     ///< Times that the plan expects of a request alone,
+    std::vector<double> batch_growth = {}; ///< and by how much they grow (StageCosts::growth).
     bool operator==(const Hosted&) const = default;
   };
   struct Group {
@@ -36,6 +38,7 @@ struct PlacementFile {
 
   std::vector<std::string> devices;      ///< Names of all devices, which are of one kind.
   std::uint64_t device_memory_bytes = 0; ///< Memory of each device.
+  double contention = 1;                 ///< placement::Devices::contention
   std::vector<Model> models;
   std::vector<Group> groups; ///< Groups that host a model.
   bool operator==(const PlacementFile&) const = default;

@@ -1,9 +1,11 @@
 #include "apps/console/plan/input.hpp"
 
 #include "apps/console/input.hpp"
+#include "apps/console/limits.hpp"
 #include "apps/console/plan/fields.hpp"
 #include "placement/cost.hpp"
 #include "placement/limits.hpp"
+#include "placement/trace.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -55,6 +57,7 @@ public:
     for (const toml::table* model : models)
       read_models(*model);
     top.end();
+    measure_contention(*devices);
     share_rate();
     if (traffic)
       read_trace(*traffic);
@@ -84,6 +87,7 @@ private:
     devices.hop_seconds = fields.number("hop_ms", 0, most).value_or(0) / 1e3;
     devices.tensor_overhead = fields.number("tensor_overhead", 0, 1).value_or(0);
     devices.imbalance = fields.number("imbalance", 0, 1).value_or(0);
+    devices.contention = read_contention(fields);
     fields.end();
   }
 
@@ -107,6 +111,7 @@ private:
   void read_traffic(const toml::table& table) {
     Fields fields(table, "[traffic]");
     if (fields.text("trace")) {
+      read_replay(fields);
       fields.end();
       return;
     }
@@ -114,6 +119,18 @@ private:
     defaults_.power_law = fields.number("power_law", 0, 10).value_or(0);
     read_shape(fields, defaults_.traffic);
     fields.end();
+  }
+
+  /// Reads what stands beside a trace.
+  void read_replay(Fields& fields) {
+    replay_.from_seconds = fields.number("from_seconds", 0, most).value_or(replay_.from_seconds);
+    replay_.to_seconds = fields.number("to_seconds", least, most).value_or(replay_.to_seconds);
+    if (replay_.to_seconds <= replay_.from_seconds)
+      fields.wrong("to_seconds", "is not behind from_seconds", "give the end of a part");
+    replay_.rate_scale = fields.number("rate_scale", 1e-9, 1e9).value_or(replay_.rate_scale);
+    replay_.cv_scale = fields.number("cv_scale", 0.01, 100).value_or(replay_.cv_scale);
+    replay_.window_seconds =
+        fields.number("window_seconds", 1e-3, most).value_or(replay_.window_seconds);
   }
 
   void read_models(const toml::table& table) {
@@ -125,7 +142,10 @@ private:
         fields.required("memory", fields.memory("memory"), "give its weights', such as \"13.4G\"");
     const auto checkpoint = fields.text("checkpoint").value_or("");
     const auto draft = fields.text("draft").value_or("");
-    read_latency(fields, {checkpoint, draft, 0, 0, input_.device_names}, model);
+    Measurable what{checkpoint, draft, 0, 0, input_.device_names};
+    read_latency(fields, what, model);
+    if (!checkpoint.empty())
+      measurable_.insert(measurable_.end(), std::size_t(copies), what);
     read_own_objective(fields, model);
     if (const toml::table* stages = fields.table("stages_ms"))
       read_stages(*stages, model);
@@ -149,21 +169,37 @@ private:
   }
 
   /// Takes the latency from the file, or measures it.
-  void read_latency(Fields& fields, Measurable what, placement::Model& model) const {
+  void read_latency(Fields& fields, Measurable& what, placement::Model& model) const {
     const auto latency_ms = fields.number("latency_ms", least, most);
     what.prompt_tokens = int(fields.whole("prompt_tokens", 1, tokens_max).value_or(256));
     what.output_tokens = int(fields.whole("output_tokens", 1, tokens_max).value_or(64));
-    if (!measure_ || what.checkpoint.empty()) {
+    fields.numbers("batch_ms", 0, most); // It is there, whether it is read or measured.
+    if (!measure_.costs || what.checkpoint.empty()) {
       model.latency_seconds =
           fields.required("latency_ms", latency_ms, "give a request's time on one device") / 1e3;
+      model.growth = read_growth(fields, "batch_ms", *latency_ms);
       return;
     }
-    auto costs = measure_(what);
+    auto costs = measure_.costs(what);
     if (!costs)
       fields.wrong("checkpoint", "cannot be measured: " + costs.error().message,
                    costs.error().hint);
     model.measured = std::move(*costs);
-    model.latency_seconds = model.measured.at({1, 1}).front();
+    const placement::StageCosts& alone = model.measured.at({1, 1});
+    model.latency_seconds = alone.seconds.front();
+    model.growth = alone.growth;
+  }
+
+  /// Measures by how much models slow each other, unless the file says it.
+  void measure_contention(const toml::table& devices) {
+    if (!measure_.contention || devices.contains("contention") || measurable_.size() < 2)
+      return;
+    const auto contention = measure_.contention(measurable_);
+    if (!contention)
+      throw Wrong{devices.source(),
+                  "[devices]: contention cannot be measured: " + contention.error().message,
+                  "give it"};
+    input_.problem.devices.contention = *contention;
   }
 
   void read_own_objective(Fields& fields, placement::Model& model) const {
@@ -192,7 +228,7 @@ private:
                      fmt::format("give {} times", shape.pipeline));
       for (double& stage : stages)
         stage /= 1e3;
-      model.measured[shape] = std::move(stages);
+      model.measured[shape] = {std::move(stages), placement::growth_in(shape, model)};
     }
   }
 
@@ -230,13 +266,15 @@ private:
     std::vector<std::string> models;
     for (const placement::Model& model : input_.problem.models)
       models.push_back(model.name);
-    const auto text = read_text({{}, path});
+    const auto text = read_text_file(path, apps::limits::trace_bytes);
     if (!text)
       fields.wrong("trace", "cannot be read: " + text.error().message, text.error().hint);
-    auto trace = placement::read_trace(*text, models);
-    if (!trace)
-      fields.wrong("trace", fmt::format("{}: {}", path, trace.error().message), trace.error().hint);
-    input_.trace = std::move(*trace);
+    auto part = placement::read_trace(*text, models).and_then([&](const placement::Trace& trace) {
+      return placement::replay(trace, replay_, input_.seed);
+    });
+    if (!part)
+      fields.wrong("trace", fmt::format("{}: {}", path, part.error().message), part.error().hint);
+    input_.trace = std::move(*part);
     input_.seconds = input_.trace->seconds;
     input_.traffic.clear();
   }
@@ -267,7 +305,9 @@ private:
   const Measure& measure_;
   Input input_;
   Defaults defaults_;
+  std::vector<Measurable> measurable_; ///< Models that have a checkpoint.
   std::set<std::string> names_;
+  placement::Replay replay_;
   std::vector<std::optional<double>> own_rates_; ///< Rates by model; none: a share.
 };
 

@@ -43,15 +43,21 @@ struct Measurable {
   int output_tokens = 0;
   std::vector<std::string> devices; ///< Names of all devices.
 };
-/// Seconds of each stage by shape; 1x1 is always among them.
-using Costs = std::map<placement::Shape, std::vector<double>>;
-using Measure = std::function<Result<Costs>(const Measurable&)>;
+/// Costs by shape; 1x1 is always among them.
+using Costs = std::map<placement::Shape, placement::StageCosts>;
 
-/// Reads a file of the form in docs/placement.md. measure: returns the costs of models with a
-/// checkpoint; empty: the file has them. Errors name file, line and field.
-Result<Input> read_input(const std::string& file, const Measure& measure = nullptr);
+/// Measures what the file need not say; functions that are empty measure nothing.
+struct Measure {
+  /// Returns the costs of a model with a checkpoint.
+  std::function<Result<Costs>(const Measurable&)> costs;
+  /// Returns placement::Devices::contention of such models, at least two.
+  std::function<Result<double>(const std::vector<Measurable>&)> contention;
+};
+
+/// Reads a file of the form in docs/placement.md. Errors name file, line and field.
+Result<Input> read_input(const std::string& file, const Measure& measure = {});
 /// Reads the same from a text. A trace's path is relative to the folder of `file`.
 Result<Input> parse_input(const std::string& text, const std::string& file,
-                          const Measure& measure = nullptr);
+                          const Measure& measure = {});
 
 } // namespace paceline::apps::plan

@@ -4,17 +4,24 @@
 #include "apps/laboratory/load/workload.hpp"
 #include "base/clock.hpp"
 #include "paceline/engine.hpp"
+#include "placement/limits.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <deque>
 #include <fmt/format.h>
 #include <random>
+#include <thread>
 #include <variant>
 
 namespace paceline::apps::plan {
 namespace {
 
 constexpr int alone_requests = 9;
-constexpr int paced_requests = 24; ///< Requests behind those that fill the stages.
+constexpr int paced_requests = 24; ///< Requests behind those that are under way first; or more.
+/// Batches of twice the size count as none where they are hardly faster than two: with prompts that
+/// are read one after the other, requests do not get on alike.
+constexpr double hardly_faster = 1.75;
 
 bool is_simulated(const std::string& device) {
   return device.starts_with("sim:");
@@ -25,7 +32,8 @@ public:
   Measurement(Engine engine, const Measurable& what, const std::string& text)
       : what_(what), engine_(std::move(engine)), prompts_(engine_.tokenize(text, false)) {}
 
-  Result<std::vector<double>> stages(int count) {
+  /// at_once: requests that the engine works on, at most.
+  Result<placement::StageCosts> costs(int stages, int at_once) {
     if (const auto warm = alone(); !warm)
       return tl::unexpected(warm.error());
     std::vector<double> times;
@@ -37,24 +45,38 @@ public:
     }
     std::ranges::nth_element(times, times.begin() + alone_requests / 2);
     const double all = times[alone_requests / 2];
-    return pace(count).map([&](double between) {
-      const double slowest = count > 1 ? std::clamp(between, all / count, all) : all;
-      std::vector<double> stages(std::size_t(count), slowest);
-      for (int stage = 0; stage + 1 < count; ++stage)
-        stages[std::size_t(stage)] = (all - slowest) / (count - 1);
-      return stages;
+    const auto between = pace(stages);
+    if (!between)
+      return tl::unexpected(between.error());
+    const double slowest = stages > 1 ? std::clamp(*between, all / stages, all) : all;
+    placement::StageCosts costs{std::vector<double>(std::size_t(stages), slowest)};
+    for (int stage = 0; stage + 1 < stages; ++stage)
+      costs.seconds[std::size_t(stage)] = (all - slowest) / (stages - 1);
+    return growth(stages, at_once, stages * slowest).map([&](std::vector<double> growth) {
+      costs.growth = std::move(growth);
+      return std::move(costs);
     });
   }
 
-private:
-  Request request() {
-    Request one;
-    const auto prompt = prompts_.cut(what_.prompt_tokens, random_);
-    one.prompt_tokens = std::get<std::vector<TokenId>>(prompt);
-    one.max_tokens = what_.output_tokens;
-    one.ignore_eos = true;
-    one.draft_scope = measured_scope("request", ++requests_); // All prompts share a few texts.
-    return one;
+  /// Returns the seconds between the ends of two requests while so many are under way.
+  Result<double> pace(int under_way) {
+    const int counted = std::max(paced_requests, 2 * under_way);
+    std::deque<Stream> streams;
+    double first = 0;
+    for (int sent = 0, ended = 0; ended < under_way + counted; ++ended) {
+      for (; sent < ended + under_way; ++sent) {
+        auto stream = engine_.submit(request());
+        if (!stream)
+          return tl::unexpected(stream.error());
+        streams.push_back(std::move(*stream));
+      }
+      while (streams.front().next())
+        ;
+      streams.pop_front();
+      if (ended + 1 == under_way)
+        first = base::seconds(engine_.now());
+    }
+    return (base::seconds(engine_.now()) - first) / counted;
   }
 
   Result<double> alone() {
@@ -66,23 +88,32 @@ private:
     });
   }
 
-  /// Returns the seconds between the ends of two requests.
-  Result<double> pace(int stages) {
-    std::vector<Stream> streams;
-    for (int i = 0; i < stages + paced_requests; ++i) {
-      auto stream = engine_.submit(request());
-      if (!stream)
-        return tl::unexpected(stream.error());
-      streams.push_back(std::move(*stream));
+private:
+  /// Returns by how much stages grow in batches of 2, 4, ... as long as these pay. alone: the
+  /// seconds of a request with one under way in each stage.
+  Result<std::vector<double>> growth(int stages, int at_once, double alone) {
+    std::vector<double> all;
+    double before = 1;
+    for (int count = 2 * stages; count <= at_once; count *= 2) {
+      const auto between = pace(count);
+      if (!between)
+        return tl::unexpected(between.error());
+      const double grown = std::max(*between * count / alone, before);
+      if (grown > hardly_faster * before)
+        break;
+      all.push_back(before = grown);
     }
-    double first = 0;
-    for (std::size_t i = 0; i < streams.size(); ++i) {
-      while (streams[i].next())
-        ;
-      if (i + 1 == std::size_t(stages))
-        first = base::seconds(engine_.now());
-    }
-    return (base::seconds(engine_.now()) - first) / paced_requests;
+    return all;
+  }
+
+  Request request() {
+    Request one;
+    const auto prompt = prompts_.cut(what_.prompt_tokens, random_);
+    one.prompt_tokens = std::get<std::vector<TokenId>>(prompt);
+    one.max_tokens = what_.output_tokens;
+    one.ignore_eos = true;
+    one.draft_scope = measured_scope("request", ++requests_); // All prompts share a few texts.
+    return one;
   }
 
   const Measurable& what_;
@@ -98,15 +129,41 @@ EngineOptions engine_options(const Measurable& what, placement::Shape shape,
   engine.target = what.checkpoint;
   if (!what.draft.empty())
     engine.drafters = {what.draft};
-  const int stages = shape.pipeline;
   engine.devices.assign(what.devices.begin(), what.devices.begin() + shape.devices());
   engine.tensor_parallel_size = shape.tensor;
   engine.virtual_time = std::ranges::all_of(engine.devices, is_simulated);
-  engine.max_num_seqs = stages;              // One sequence in each stage.
+  engine.max_num_seqs = std::max(engine.max_num_seqs, shape.pipeline); // As `serve` has it.
   engine.prefill_chunk = what.prompt_tokens; // No two prompts are in one pass.
-  engine.max_waiting = paced_requests + stages;
   engine.progress = options.progress;
   return engine;
+}
+
+/// Returns how much longer than half as fast, as two busy models would be that share a device, the
+/// first one is beside the second.
+Result<double> slowed(Measurement& one, Measurement& other) {
+  const auto by_itself = one.pace(1);
+  if (!by_itself)
+    return by_itself;
+  std::atomic<bool> enough = false;
+  Result<double> beside = 0;
+  {
+    const std::jthread busy([&] {
+      while (!enough && other.alone())
+        ;
+    });
+    beside = one.pace(1);
+    enough = true;
+  }
+  return beside.map([&](double seconds) {
+    return std::clamp(seconds / (2 * *by_itself), placement::limits::contention_min,
+                      placement::limits::contention_max);
+  });
+}
+
+Result<Measurement> open_on_one(const Measurable& what, const MeasureOptions& options) {
+  return Engine::open(engine_options(what, {1, 1}, options)).map([&](Engine engine) {
+    return Measurement(std::move(engine), what, options.text);
+  });
 }
 
 /// Whether the error says that the devices or the model cannot have this shape.
@@ -122,17 +179,37 @@ Result<Costs> measure_costs(const Measurable& what, const MeasureOptions& option
   for (int shards = 1; shards <= std::min(most, options.max_tensor); shards *= 2)
     for (int stages = 1; stages <= std::min(most / shards, options.max_pipeline); stages *= 2) {
       const placement::Shape shape{stages, shards};
-      auto engine = Engine::open(engine_options(what, shape, options));
+      EngineOptions how = engine_options(what, shape, options);
+      const int at_once = how.max_num_seqs;
+      auto engine = Engine::open(std::move(how));
       if (!engine && shape.devices() > 1 && cannot_be(engine.error()))
         break; // The model has fewer layers or heads, for example.
       if (!engine)
         return tl::unexpected(engine.error());
-      auto measured = Measurement(std::move(*engine), what, options.text).stages(stages);
+      auto measured = Measurement(std::move(*engine), what, options.text).costs(stages, at_once);
       if (!measured)
         return tl::unexpected(measured.error());
       costs[shape] = std::move(*measured);
     }
   return costs;
+}
+
+Result<double> measure_contention(const std::vector<Measurable>& models,
+                                  const MeasureOptions& options) {
+  if (is_simulated(models.front().devices.front()))
+    return 1;
+  double sum = 0;
+  for (std::size_t m = 0; m < models.size(); ++m) {
+    auto one = open_on_one(models[m], options);
+    auto other = open_on_one(models[(m + 1) % models.size()], options);
+    if (!one || !other)
+      return tl::unexpected(!one ? one.error() : other.error());
+    const auto factor = slowed(*one, *other);
+    if (!factor)
+      return factor;
+    sum += *factor;
+  }
+  return sum / double(models.size());
 }
 
 } // namespace paceline::apps::plan

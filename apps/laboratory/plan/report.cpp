@@ -66,6 +66,33 @@ boost::json::object to_json(const Input& input, const placement::Group& group) {
           {"models", std::move(models)}};
 }
 
+/// Returns the name of a quantile: "p50", "p99.9".
+std::string quantile_name(double share) {
+  return fmt::format("p{:g}", share);
+}
+
+/// Returns the quantiles of all placements, which are those of the cumulative distribution.
+std::string latencies_text(const Report& report) {
+  std::vector<std::string> heading{"latency, ms, of"};
+  for (const double share : placement::latency_shares)
+    heading.push_back(quantile_name(share));
+  Table table(heading);
+  for (const auto& [name, figures] : report.lines) {
+    std::vector<std::string> cells{name};
+    for (const placement::Estimate& latency : figures.latencies)
+      cells.push_back(fmt::format("{:.0f}", 1e3 * latency.mean));
+    table.add(cells);
+  }
+  return table.text();
+}
+
+boost::json::object latencies_json(const placement::Figures& figures) {
+  boost::json::object all;
+  for (std::size_t i = 0; i < figures.latencies.size(); ++i)
+    all[quantile_name(placement::latency_shares[i])] = to_json(figures.latencies[i]);
+  return all;
+}
+
 std::string groups_text(const Input& input, const placement::Placement& placement) {
   std::string text;
   for (const placement::Group& group : placement.groups)
@@ -83,12 +110,12 @@ std::string report_text(const Input& input, const Report& report) {
     table.add({name, percent(figures.attainment), milliseconds(figures.mean_latency),
                milliseconds(figures.p99_latency)});
   return table.text() +
-         fmt::format(
-             "\nof {} simulated runs of {:g} s ({}), with intervals of 95 %; the plan took "
-             "{:.1f} s and {} simulations ({})\n\nshape devices                    models\n",
-             report.runs, input.trace ? input.seconds / report.runs : input.seconds,
-             input.trace ? "pieces of the trace" : "drawn anew", report.planning_seconds,
-             report.selection.simulations, report.ended) +
+         fmt::format("\nof {} simulated runs of {:g} s ({}), with intervals of 95 %; the plan took "
+                     "{:.1f} s and {} simulations ({})\n\n",
+                     report.runs, input.trace ? input.seconds / report.runs : input.seconds,
+                     input.trace ? "pieces of the trace" : "drawn anew", report.planning_seconds,
+                     report.selection.simulations, report.ended) +
+         latencies_text(report) + "\nshape devices                    models\n" +
          groups_text(input, report.selection.placement);
 }
 
@@ -99,7 +126,8 @@ boost::json::object report_json(const Input& input, const Report& report) {
     std::replace(key.begin(), key.end(), ' ', '_');
     placements[key] = boost::json::object{{"attainment", to_json(figures.attainment)},
                                           {"mean_latency_seconds", to_json(figures.mean_latency)},
-                                          {"p99_latency_seconds", to_json(figures.p99_latency)}};
+                                          {"p99_latency_seconds", to_json(figures.p99_latency)},
+                                          {"latency_seconds", latencies_json(figures)}};
   }
   boost::json::array groups;
   for (const placement::Group& group : report.selection.placement.groups)

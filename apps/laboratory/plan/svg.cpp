@@ -18,14 +18,18 @@ constexpr double row_height = 14;
 constexpr std::size_t requests_max = 400;
 constexpr double seconds_max = 20;
 
-/// The time of a request in a stage of its group.
+/// The time of a request in stages of its group.
 struct Piece {
   int model;
   int group;
-  int stage;
+  int stage; ///< The first of `stages`.
+  int stages;
   double begin;
   double end;
 };
+
+/// Requests that an engine answers together lie over each other.
+constexpr double together_opacity = 0.35;
 
 class Picture {
 public:
@@ -40,7 +44,10 @@ public:
     placement::Dispatcher dispatcher(input_.problem, placement_);
     simulate(dispatcher, input_.problem, beginning,
              [this](const auto& arrival, const auto& sent, const auto& by) {
-               add(arrival.model, sent.group, by);
+               if (by.side_by_side())
+                 add_whole(arrival, sent);
+               else
+                 add(arrival.model, sent.group, by);
              });
     return text();
   }
@@ -50,9 +57,17 @@ private:
     const auto ends = dispatcher.busy_until(group);
     const auto seconds = dispatcher.stages(model, group);
     for (std::size_t stage = 0; stage < ends.size(); ++stage) {
-      pieces_.push_back({model, group, int(stage), ends[stage] - seconds[stage], ends[stage]});
+      pieces_.push_back({model, group, int(stage), 1, ends[stage] - seconds[stage], ends[stage]});
       seconds_ = std::max(seconds_, ends[stage]);
     }
+  }
+
+  /// Adds a request that was in all stages of its group from its arrival on.
+  void add_whole(const placement::Arrival& arrival, const placement::Dispatch& sent) {
+    const int stages = placement_.groups[std::size_t(sent.group)].shape.pipeline;
+    pieces_.push_back({arrival.model, sent.group, 0, stages, arrival.seconds, sent.finish});
+    seconds_ = std::max(seconds_, sent.finish);
+    opacity_ = together_opacity;
   }
 
   double x(double seconds) const { return plot_left + plot_width * seconds / seconds_; }
@@ -96,10 +111,11 @@ private:
     const auto row = std::find(rows_.begin(), rows_.end(), device) - rows_.begin();
     return fmt::format(
         "<rect x=\"{:.1f}\" y=\"{}\" width=\"{:.1f}\" height=\"{}\" "
-        "fill=\"hsl({},60%,60%)\" stroke=\"white\" stroke-width=\"0.5\"><title>{}: "
+        "fill=\"hsl({},60%,60%)\" fill-opacity=\"{}\" stroke=\"white\" "
+        "stroke-width=\"0.5\"><title>{}: "
         "{:.3f} to {:.3f} s</title></rect>\n",
         x(piece.begin), plot_top + row_height * double(row) + 2, x(piece.end) - x(piece.begin),
-        row_height * group.shape.tensor - 3, piece.model * 137 % 360,
+        row_height * group.shape.tensor * piece.stages - 3, piece.model * 137 % 360, opacity_,
         svg::escaped(input_.problem.models[std::size_t(piece.model)].name), piece.begin, piece.end);
   }
 
@@ -108,6 +124,7 @@ private:
   std::vector<Piece> pieces_;
   std::vector<int> rows_; ///< Row of each device, counted from the top.
   double seconds_ = 1e-3;
+  double opacity_ = 1;
 };
 
 } // namespace

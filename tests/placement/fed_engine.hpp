@@ -1,5 +1,5 @@
-// Requests as the simulator has them, for real engines: each is one pass over all of its prompt,
-// and no pass has two of them.
+// Requests as the simulator has them, for real engines: of one token each is one pass over all of
+// its prompt, and no pass has two prompts.
 #pragma once
 
 #include "apps/laboratory/load/engine_target.hpp"
@@ -15,21 +15,22 @@
 
 namespace paceline::testing {
 
-/// An engine that answers them, first come first served in each of its stages, and what is under
-/// way there. Times are seconds of its clock.
-class OnePassEngine {
+/// An engine that answers them, and what is under way there. Times are seconds of its clock.
+class FedEngine {
 public:
   using Time = apps::load::EngineTarget::Time;
 
   /// devices: a stage on each. tokens: of a prompt. Throws where the engine cannot be opened.
-  OnePassEngine(std::string target, std::vector<std::string> devices, int tokens, Time time)
-      : tokens_(tokens), engine_(open(std::move(target), std::move(devices), tokens, time)),
+  FedEngine(std::string target, std::vector<std::string> devices, int tokens, int output_tokens,
+            Time time)
+      : tokens_(tokens), output_tokens_(output_tokens),
+        engine_(open(std::move(target), std::move(devices), tokens, time)),
         target_(engine_, endless(), time) {}
 
   /// The requests are numbered from 0 on in the order in which they are sent.
   std::size_t send() {
     const std::size_t number = items_.size();
-    items_.push_back({.arrival = 0, .prompt = prompt(number), .max_tokens = 1});
+    items_.push_back({.arrival = 0, .prompt = prompt(number), .max_tokens = output_tokens_});
     target_.send(number, items_.back());
     ++under_way_;
     return number;
@@ -79,6 +80,7 @@ private:
   }
 
   int tokens_;
+  int output_tokens_;
   std::deque<apps::load::Item> items_;
   std::size_t under_way_ = 0;
   Engine engine_;
