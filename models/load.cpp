@@ -86,7 +86,7 @@ private:
     for (const auto& device : devices_) {
       if (device->elsewhere())
         continue;
-      if (const auto heads = device->check_heads(config_.head_dim); !heads)
+      if (const auto heads = device->check_heads(config_.widest_head()); !heads)
         return heads;
       if (const auto rounds = check_rows(*device); !rounds)
         return rounds;
@@ -185,6 +185,8 @@ private:
       return fail(ErrorCode::invalid_argument,
                   fmt::format("{} has {} layers, and not those that were asked for",
                               text::shown_path(location_), config_.layers));
+    if (auto whole = check_cut(location_, config_, layers); !whole)
+      return whole;
     ranges_ = {layers};
     return check_room(location_, sizes, layers.count, *devices_.front());
   }
@@ -278,10 +280,10 @@ private:
 
   std::shared_ptr<const Model> make_elsewhere(std::size_t i) {
     const LayerRange& layers = ranges_[i];
-    const gpu::KvLayout pages{layers.count, config_.kv_heads, config_.head_dim, 0,
-                              weights_of(*models_.front())->cached};
+    const std::size_t token_bytes =
+        config_.token_bytes(layers.first, layers.count, weights_of(*models_.front())->cached);
     return std::make_shared<const StageElsewhere>(
-        StageElsewhere::Shape{layers, pages.token_bytes(), config_.logits(), config_.hidden,
+        StageElsewhere::Shape{layers, token_bytes, config_.logits(), config_.hidden,
                               config_.window(), layers.end() == config_.layers},
         std::move(stages_[i].info), devices_[i]);
   }

@@ -14,6 +14,7 @@
 #include <fmt/ranges.h>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 namespace paceline::models {
 
@@ -49,16 +50,18 @@ std::string gibibytes(double bytes) {
 WeightSizes sizes_of(const ModelConfig& c, const TensorSource& tensors, gpu::DType dtype,
                      const LoadOptions& options) {
   const gpu::DeltaRule rule = c.delta.value_or(DeltaConfig()).rule();
-  const double recurrent = double(c.recurrent_in(0, c.layers)) / c.layers;
-  const double attention =
-      (1 - recurrent) * ((c.output_gate ? 3 : 2) * c.heads + 2 * c.kv_heads) * c.head_dim +
-      recurrent * (rule.channels() + 2 * rule.values());
+  double mixers = 0; // numbers that they compute of a row, and that go into the last product
+  for (int i = 0; i < c.layers; ++i)
+    mixers += c.is_recurrent(i) ? rule.channels() + 2 * rule.values()
+                                : c.attention_outputs(i) + c.heads * c.head_dim_in(i);
   const double table = double(c.vocabulary) * c.hidden / 8;
+  const double inputs = double(c.layer_inputs) / 8;
   const double plain = 8.0 * double(gpu::size_of(dtype));
   WeightSizes sizes;
-  sizes.layer = (attention + c.ffn_products() * c.stored_ffn()) * c.hidden / 8 *
-                block_bits(tensors, dtype, options);
-  sizes.embedding = table * plain;
+  sizes.layer = (mixers / c.layers + c.ffn_products() * c.stored_ffn()) * c.hidden / 8 *
+                    block_bits(tensors, dtype, options) +
+                2 * inputs * c.hidden * plain;
+  sizes.embedding = table * plain + c.layers * inputs * (c.vocabulary + c.hidden) * plain;
   sizes.head = table * (options.head ? bits_of(options.head->format) : plain);
   return sizes;
 }
@@ -86,6 +89,37 @@ std::vector<LayerRange> divide_layers(int layers, const WeightSizes& sizes, int 
   return ranges;
 }
 
+Result<void> check_cut(const std::string& location, const ModelConfig& config,
+                       const LayerRange& layers) {
+  if (config.layer_inputs > 0 && layers.count < config.layers)
+    return fail(ErrorCode::unsupported,
+                fmt::format("{} has embeddings for each layer, which one device makes for all",
+                            text::shown_path(location)),
+                "give it one device, or EngineOptions::tensor_parallel_size");
+  for (int i = layers.first; i < layers.end(); ++i)
+    if (const int source = config.mixers[std::size_t(i)].keys_of;
+        source >= 0 && source < layers.first)
+      return fail(ErrorCode::unsupported,
+                  fmt::format("layer {} of {} reads the keys of layer {}, which would be in "
+                              "another stage",
+                              i, text::shown_path(location), source),
+                  fmt::format("end EngineOptions::stage_layers with at least {} layers",
+                              config.layers - source));
+  return {};
+}
+
+namespace {
+
+Result<std::vector<LayerRange>> checked(const std::string& location, const ModelConfig& config,
+                                        std::vector<LayerRange> ranges) {
+  for (const LayerRange& layers : ranges)
+    if (auto whole = check_cut(location, config, layers); !whole)
+      return tl::unexpected(whole.error());
+  return ranges;
+}
+
+} // namespace
+
 Result<std::vector<LayerRange>> stages_of(const std::string& location, const ModelConfig& config,
                                           const WeightSizes& sizes, std::size_t devices,
                                           const LoadOptions& options) {
@@ -96,7 +130,7 @@ Result<std::vector<LayerRange>> stages_of(const std::string& location, const Mod
                             config.layers, devices),
                 fmt::format("give EngineOptions::devices at most {}", config.layers));
   if (given.empty())
-    return divide_layers(config.layers, sizes, int(devices));
+    return checked(location, config, divide_layers(config.layers, sizes, int(devices)));
   const bool fits = given.size() == devices && std::ranges::min(given) >= 1 &&
                     std::accumulate(given.begin(), given.end(), 0) == config.layers;
   if (!fits)
@@ -108,7 +142,7 @@ Result<std::vector<LayerRange>> stages_of(const std::string& location, const Mod
   std::vector<LayerRange> ranges;
   for (const int count : given)
     ranges.push_back({ranges.empty() ? 0 : ranges.back().end(), count});
-  return ranges;
+  return checked(location, config, std::move(ranges));
 }
 
 bool in_blocks(const TensorSource& tensors, const LoadOptions& options) {
@@ -130,10 +164,8 @@ DevicePart part_of(const ModelConfig& config, const TensorSource& tensors, gpu::
   const bool one_table = first && last && config.tied_embedding && !options.head;
   const double bytes =
       layers.count * sizes.layer + first * sizes.embedding + (last && !one_table) * sizes.head;
-  gpu::KvLayout pages{layers.count - own.recurrent_in(layers.first, layers.count), own.kv_heads,
-                      own.head_dim};
-  pages.dtype = dtype == gpu::DType::bf16 ? gpu::DType::bf16 : gpu::DType::f32;
-  return {layers, std::size_t(bytes), pages.token_bytes()};
+  const gpu::DType cached = dtype == gpu::DType::bf16 ? gpu::DType::bf16 : gpu::DType::f32;
+  return {layers, std::size_t(bytes), own.token_bytes(layers.first, layers.count, cached)};
 }
 
 } // namespace

@@ -34,8 +34,14 @@ WeightSizes sizes_of(const ModelConfig& config, const TensorSource& tensors, gpu
 /// `stages`.
 std::vector<LayerRange> divide_layers(int layers, const WeightSizes& sizes, int stages);
 
+/// Refuses to part layers that cannot be: those that read another's keys from these, and any if
+/// they have inputs of their own. layers: a stage's.
+Result<void> check_cut(const std::string& location, const ModelConfig& config,
+                       const LayerRange& layers);
+
 /// Returns the layers of each device: LoadOptions::stage_layers, or a division by `sizes`. Errors:
-/// more devices than layers, or numbers of layers that do not add up to the model's.
+/// more devices than layers, numbers of layers that do not add up to the model's, or a cut where
+/// there can be none.
 Result<std::vector<LayerRange>> stages_of(const std::string& location, const ModelConfig& config,
                                           const WeightSizes& sizes, std::size_t devices,
                                           const LoadOptions& options);
