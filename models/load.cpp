@@ -78,8 +78,9 @@ private:
     if (!dtype)
       return tl::unexpected(dtype.error());
     dtype_ = *dtype;
-    if (const auto whole = check_recurrent(); !whole)
-      return whole;
+    for (const auto& possible : {check_recurrent(), check_inputs()})
+      if (!possible)
+        return possible;
     if (config_.text_only)
       options_.log.write(LogLevel::info, fmt::format("{}: only the part for text is read",
                                                      text::shown_path(location_)));
@@ -118,6 +119,20 @@ private:
                 fmt::format("{} has recurrent layers, which are not divided among devices",
                             text::shown_path(location_)),
                 "give it one device");
+  }
+
+  /// Refuses to send layers to others that need a row's token beside what a stage hands on.
+  Result<void> check_inputs() const {
+    const bool sent = options_.only || std::ranges::any_of(devices_, [](const auto& device) {
+                        return device->elsewhere();
+                      });
+    if (config_.layer_inputs == 0 || !sent)
+      return {};
+    return fail(ErrorCode::unsupported,
+                fmt::format("{} has embeddings for each layer, and stages of such on other "
+                            "machines are not known",
+                            text::shown_path(location_)),
+                "give it devices of this machine");
   }
 
   Result<void> check_rows(const gpu::Device& device) const {

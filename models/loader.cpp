@@ -35,7 +35,7 @@ public:
     const bool last = layers.has_head(c.layers);
     TransformerWeights w;
     w.first_layer = layers.first;
-    if (layers.first == 0 || last)
+    if (layers.first == 0 || last || c.layer_inputs > 0)
       tensors_.read_ahead_tables();
     tensors_.read_ahead_block(layers.first);
     c.fusion ? load_head_tables(w) : load_tables(w, layers.first == 0, last);
@@ -46,7 +46,7 @@ public:
     if (c.fusion)
       load_fusion(w, *c.fusion);
     if (c.layer_inputs > 0)
-      load_inputs(w);
+      load_inputs(w, layers);
     if (last)
       w.final_norm = norm({TensorRole::final_norm}, c.hidden, c.logit_scale);
     for (const RopeConfig& rope : c.ropes)
@@ -73,11 +73,15 @@ private:
     return LoadedWeights{std::move(w), packer_.bytes(), shared_bytes_};
   }
 
-  /// Loads what makes all layers' inputs. Its norm takes in the factor of their sum.
-  void load_inputs(TransformerWeights& w) {
-    const int all = config_.layers * config_.layer_inputs;
-    w.input_table = packer_.pack({{{TensorRole::input_table}, config_.vocabulary}}, all);
-    w.input_projection = packer_.pack({{{TensorRole::input_projection}, all}}, config_.hidden);
+  /// Loads what makes these layers' inputs. Its norm takes in the factor of their sum.
+  void load_inputs(TransformerWeights& w, const LayerRange& layers) {
+    const int width = config_.layer_inputs;
+    const int all = config_.layers * width;
+    const Range own{layers.first * width, layers.count * width};
+    w.input_table = packer_.pack({{{TensorRole::input_table}, config_.vocabulary}}, all, {},
+                                 own.count < all ? std::optional(own) : std::nullopt);
+    w.input_projection =
+        packer_.pack({{{TensorRole::input_projection}, all, false, {own}}}, config_.hidden);
     w.input_norm =
         packer_.norm({TensorRole::input_norm}, config_.layer_inputs, 0, layer_inputs_scale);
   }
@@ -113,7 +117,8 @@ private:
 
   /// Loads embedding and output head. Tied tables are one: whichever the file has. If it has both,
   /// and they differ, its config.json is wrong, and they are not tied. Only the first stage has the
-  /// embedding, and only the last one the head.
+  /// embedding, and only the last one the head. But each makes its layers' inputs of all rows of
+  /// the embedding, which then are the last one's head, too, if that is not divided.
   void load_tables(TransformerWeights& w, bool first, bool last) {
     constexpr TensorKey embedding{TensorRole::embedding};
     constexpr TensorKey head{TensorRole::head};
@@ -125,16 +130,19 @@ private:
     const LayerPart table = part_of_table(only_head ? head : embedding);
     if (first)
       w.embedding = packer_.pack({table}, c.hidden);
+    else if (c.layer_inputs > 0)
+      w.embedding = packer_.pack({{table.key, table.rows}}, c.hidden);
     if (first && c.positions && shard_.number == 0) // added once in the sum over shards
       w.positions = packer_.pack(
           {{{TensorRole::positions}, c.positions->rows, false, {{c.positions->first, c.context}}}},
           c.hidden);
-    w.cached = first ? cached_with(w.embedding) : cached_with(table);
+    w.cached = w.embedding ? cached_with(w.embedding) : cached_with(table);
     LayerPart own = part_of_table(tied && !only_head ? embedding : head);
     own.bias = c.head_bias;
     if (last)
-      w.head = tied && !options_.head && first ? w.embedding
-                                               : packer_.pack({own}, c.hidden, options_.head);
+      w.head = tied && !options_.head && w.embedding && (first || shard_.is_one())
+                   ? w.embedding
+                   : packer_.pack({own}, c.hidden, options_.head);
     if (!tied)
       return;
     tensors_.ignore(head);

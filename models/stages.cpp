@@ -60,8 +60,9 @@ WeightSizes sizes_of(const ModelConfig& c, const TensorSource& tensors, gpu::DTy
   WeightSizes sizes;
   sizes.layer = (mixers / c.layers + c.ffn_products() * c.stored_ffn()) * c.hidden / 8 *
                     block_bits(tensors, dtype, options) +
-                2 * inputs * c.hidden * plain;
-  sizes.embedding = table * plain + c.layers * inputs * (c.vocabulary + c.hidden) * plain;
+                3 * inputs * c.hidden * plain;
+  sizes.layer_table = inputs * c.vocabulary * plain;
+  sizes.embedding = table * plain;
   sizes.head = table * (options.head ? bits_of(options.head->format) : plain);
   return sizes;
 }
@@ -91,11 +92,6 @@ std::vector<LayerRange> divide_layers(int layers, const WeightSizes& sizes, int 
 
 Result<void> check_cut(const std::string& location, const ModelConfig& config,
                        const LayerRange& layers) {
-  if (config.layer_inputs > 0 && layers.count < config.layers)
-    return fail(ErrorCode::unsupported,
-                fmt::format("{} has embeddings for each layer, which one device makes for all",
-                            text::shown_path(location)),
-                "give it one device, or EngineOptions::tensor_parallel_size");
   for (int i = layers.first; i < layers.end(); ++i)
     if (const int source = config.mixers[std::size_t(i)].keys_of;
         source >= 0 && source < layers.first)
@@ -109,6 +105,23 @@ Result<void> check_cut(const std::string& location, const ModelConfig& config,
 }
 
 namespace {
+
+/// Divides layers as divide_layers does, but for those that read others' keys: these, and the
+/// layers from the first of those others on, are the last stage's at least.
+std::vector<LayerRange> divide_whole(const ModelConfig& config, const WeightSizes& sizes,
+                                     int stages) {
+  int first = config.layers;
+  for (const LayerConfig& layer : config.mixers)
+    first = layer.keys_of >= 0 ? std::min(first, layer.keys_of) : first;
+  std::vector<LayerRange> ranges = divide_layers(config.layers, sizes, stages);
+  if (ranges.back().first <= first || first < stages - 1)
+    return ranges;
+  WeightSizes others = sizes;
+  others.head = 0;
+  ranges = divide_layers(first, others, stages - 1);
+  ranges.push_back({first, config.layers - first});
+  return ranges;
+}
 
 Result<std::vector<LayerRange>> checked(const std::string& location, const ModelConfig& config,
                                         std::vector<LayerRange> ranges) {
@@ -130,7 +143,7 @@ Result<std::vector<LayerRange>> stages_of(const std::string& location, const Mod
                             config.layers, devices),
                 fmt::format("give EngineOptions::devices at most {}", config.layers));
   if (given.empty())
-    return checked(location, config, divide_layers(config.layers, sizes, int(devices)));
+    return checked(location, config, divide_whole(config, sizes, int(devices)));
   const bool fits = given.size() == devices && std::ranges::min(given) >= 1 &&
                     std::accumulate(given.begin(), given.end(), 0) == config.layers;
   if (!fits)
@@ -162,8 +175,8 @@ DevicePart part_of(const ModelConfig& config, const TensorSource& tensors, gpu::
   const bool first = layers.first == 0;
   const bool last = layers.end() == config.layers;
   const bool one_table = first && last && config.tied_embedding && !options.head;
-  const double bytes =
-      layers.count * sizes.layer + first * sizes.embedding + (last && !one_table) * sizes.head;
+  const double bytes = layers.count * (sizes.layer + sizes.layer_table) + first * sizes.embedding +
+                       (last && !one_table) * sizes.head;
   const gpu::DType cached = dtype == gpu::DType::bf16 ? gpu::DType::bf16 : gpu::DType::f32;
   return {layers, std::size_t(bytes), own.token_bytes(layers.first, layers.count, cached)};
 }
@@ -217,7 +230,7 @@ Result<void> check_memory(const std::string& location, const WeightSizes& sizes,
   for (const LayerRange& stage : stages) {
     const bool first = &stage == &stages.front();
     const bool last = &stage == &stages.back() && !stage.without_head;
-    needed.push_back(stage.count * sizes.layer + first * sizes.embedding +
+    needed.push_back(stage.count * (sizes.layer + sizes.layer_table) + first * sizes.embedding +
                      (last && !(first && sizes.head == sizes.embedding)) * sizes.head);
     all += needed.back();
     const gpu::Device& device = *devices[needed.size() - 1];
@@ -243,7 +256,7 @@ Result<void> check_memory(const std::string& location, const WeightSizes& sizes,
 
 Result<void> check_room(const std::string& location, const WeightSizes& sizes, int layers,
                         const gpu::Device& device) {
-  const double wanted = layers * sizes.layer;
+  const double wanted = layers * (sizes.layer + sizes.layer_table);
   const auto free = double(device.memory().available);
   if (wanted <= free)
     return {};

@@ -133,8 +133,8 @@ Result<void> TransformerShard::allocate(TransformerWorkspace& workspace, const g
       {&space.mixture.shared_gate_up, rows, 2 * mixture.shared_ffn},
       {&space.mixture.shared_activated, rows, mixture.shared_ffn},
       {&space.mixture.apart, rows, blocks ? apart : 0},
-      {&space.inputs.all, rows, c.layers * c.layer_inputs},
-      {&space.inputs.projected, rows, c.layers * c.layer_inputs},
+      {&space.inputs.all, rows, layers() * c.layer_inputs},
+      {&space.inputs.projected, rows, layers() * c.layer_inputs},
       {&space.inputs.gated, rows, 2 * c.layer_inputs},
       {&space.inputs.activated, rows, c.layer_inputs},
       {&space.last, max_logit_rows, narrows ? c.hidden : 0},
@@ -209,11 +209,14 @@ void TransformerShard::Pass::make_inputs(gpu::Operations& operations) {
   const gpu::Tensor all = own_.inputs.all.slice(0, rows());
   const gpu::Tensor projected = own_.inputs.projected.slice(0, rows());
   const auto by_layer = [&](gpu::Tensor t) {
-    return gpu::Tensor{t.data, rows() * c.layers, width, width};
+    return gpu::Tensor{t.data, rows() * shard_.layers(), width, width};
   };
+  const gpu::Tensor embedded = shard_.is_first() ? at_.residual : at_.normed;
+  if (!shard_.is_first())
+    embed_tokens(operations, embedded, *weights.embedding, space_.tokens, c.embedding_scale);
   embed_tokens(operations, all, *weights.input_table, space_.tokens,
                layer_inputs_scale * std::sqrt(float(width)));
-  multiply(operations, projected, at_.residual, *weights.input_projection, at_.fast);
+  multiply(operations, projected, embedded, *weights.input_projection, at_.fast);
   operations.rms_norm_add(by_layer(all), by_layer(projected), floats(weights.input_norm),
                           c.norm_epsilon * float(c.hidden), 1);
 }
@@ -469,7 +472,7 @@ void TransformerShard::Pass::add_input(gpu::Operations& operations, int i) {
   const gpu::Tensor activated = own_.inputs.activated.slice(0, rows());
   const bool narrow = map_ == &space_.wanted_rows;
   multiply(operations, gated.columns(0, width), at_.residual, *b.input_gate, at_.fast);
-  operations.gather(gated.columns(width, width), own_.inputs.all.columns(number(i) * width, width),
+  operations.gather(gated.columns(width, width), own_.inputs.all.columns(i * width, width),
                     narrow ? std::span<const std::int32_t>(space_.wanted)
                            : space_.first_rows(rows()));
   operations.gate(activated, gated, config().gating);

@@ -154,8 +154,8 @@ public:
 
     /// Takes the rows as they come into the first of these layers.
     void enter(gpu::Operations& operations);
-    /// Makes what all layers read of a token beside its row (ModelConfig::layer_inputs), of the
-    /// rows as they come into the first layer. All shards make the same.
+    /// Makes what these layers read of a token beside its row (ModelConfig::layer_inputs). All
+    /// shards make the same.
     void make_inputs(gpu::Operations& operations);
     /// Stores keys and values of all rows in the cache, for layer `i` of these, or advances its
     /// states by them.

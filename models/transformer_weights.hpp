@@ -70,11 +70,12 @@ struct TransformerWeights {
   Norm fusion_norm;                          ///< [hidden]
   Norm token_norm;                           ///< [hidden]; null: the first block has one for it.
   /// [vocabulary, hidden], or a shard's part of these rows, as with the head; null: other layers
-  /// come before these.
+  /// come before these, and they have no inputs of their own.
   std::shared_ptr<const gpu::Weight> embedding;
   /// [context, hidden], in the shard and the stage that begin; null: no positions are learned.
   std::shared_ptr<const gpu::Weight> positions;
-  // Weights of which all layers' inputs are made (ModelConfig::layer_inputs); null: there are none.
+  // Weights of which inputs of these layers are made (ModelConfig::layer_inputs); null: they have
+  // none. If they are not the first layers, `embedding` has all rows, for the projection.
   std::shared_ptr<const gpu::Weight> input_table;      ///< [vocabulary, layers * layer_inputs]
   std::shared_ptr<const gpu::Weight> input_projection; ///< [layers * layer_inputs, hidden]
   Norm input_norm;                                     ///< [layer_inputs]

@@ -144,13 +144,19 @@ TEST_CASE("a Gemma 4 that drafts for itself in four bits shares all but its bloc
   }
 }
 
-TEST_CASE("layers that share keys stay in one stage, and those with inputs of their own, too") {
+TEST_CASE("layers that share keys stay in one stage with those whose keys they read") {
   says(refused_stages(sharing, {2, 3}), "layer 3 of");
   says(refused_stages(sharing, {2, 3}), "reads the keys of layer 1");
   says(refused_stages(sharing, {2, 3}), "at least 4 layers");
   says(refused_stages(sharing, {1, 1, 3}), "layer 3 of");
-  says(refused_stages(with_inputs, {2, 4}), "embeddings for each layer");
   const Folder own(with_inputs);
+  const auto source = test::source_of(own.folder.path());
+  const auto tokens = test::some_tokens(40, 160);
+  const Rows expected = logits_at(own.folder.path());
+  const Stages stages = test::load_stages(*source, Devices(2, test::device()));
+  CHECK(stages.back()->info().layers == 5);
+  CHECK(test::same_bits(test::in_pieces(stages, tokens, 7, true), expected));
+  CHECK(!load_model(*source, Devices(3, test::device()), {}));
   LoadOptions options;
   options.only = LayerRange{0, 3};
   const auto part = test::load(own.folder.path(), test::device(), options);
