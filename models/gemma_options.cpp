@@ -71,8 +71,8 @@ private:
 
   /// The last layer always sees all positions, whatever the file says of it.
   void read_windows() {
-    set_windows(fields_, c_, window_of(fields_, 512),
-                [](int layer) { return (layer + 1) % 6 != 0; });
+    const auto window = fields_.integer("sliding_window", 1, limits::context_max, 512);
+    set_windows(fields_, c_, int(window), [](int layer) { return (layer + 1) % 6 != 0; });
     c_.mixers.back().window = 0;
     if (const auto* sees = fields_.find("use_bidirectional_attention"); sees && *sees != "vision")
       fields_.wrong(ErrorCode::unsupported,

@@ -310,6 +310,8 @@ private:
   /// Translates what Gemma 4's files say layer by layer. Lengths without a suffix are those of
   /// layers that see all positions. Their rotation has its part in a tensor (slow_down).
   void translate_gemma4() {
+    if (number("attention.sliding_window", 0) == 0)
+      wrong(key("attention.sliding_window") + " is missing");
     const auto slides = for_layers("attention.sliding_window_pattern");
     const auto kv_heads = for_layers("attention.head_count_kv");
     const auto ffn = for_layers("feed_forward_length");
