@@ -38,6 +38,7 @@ struct KvLayout {
   int head_dim = 0;
   int page_tokens = 16;
   DType dtype = DType::bf16;
+  std::size_t begin = 0; ///< Bytes of a page before these layers, which others of it have.
 
   std::size_t token_bytes() const {
     return std::size_t(layers) * 2 * std::size_t(kv_heads) * std::size_t(head_dim) * size_of(dtype);
@@ -47,7 +48,7 @@ struct KvLayout {
     const auto index =
         (std::size_t(layer) * 2 + std::size_t(key_or_value)) * std::size_t(kv_heads) +
         std::size_t(head);
-    return index * std::size_t(page_tokens) * std::size_t(head_dim) * size_of(dtype);
+    return begin + index * std::size_t(page_tokens) * std::size_t(head_dim) * size_of(dtype);
   }
 };
 
@@ -71,12 +72,13 @@ struct RopeTable {
   bool operator==(const RopeTable&) const = default;
 };
 
-/// RMS norms of each query's and each key's own head_dim elements, applied before the rotation
-/// (Henry et al. 2020, in the form of Qwen 3). weights: [head_dim], f32; null: no norm.
+/// RMS norms of each query's, each key's and each value's own head_dim elements, applied before the
+/// rotation (Henry et al. 2020, in the form of Qwen 3). weights: [head_dim], f32; null: no norm.
 struct HeadNorms {
   const float* query = nullptr;
   const float* key = nullptr;
   float epsilon = 0;
+  const float* value = nullptr;
 
   bool operator==(const HeadNorms&) const = default;
 };
@@ -233,8 +235,10 @@ public:
   /// Sets out[r] = in[r] / sqrt(mean(in[r]^2) + epsilon) * weight; weight: [cols], f32; may be in
   /// place.
   virtual void rms_norm(Tensor out, Tensor in, const float* weight, float epsilon) = 0;
-  /// Sets out[r] += rms_norm(in[r]) (a norm after a sublayer, before its residual).
-  virtual void rms_norm_add(Tensor out, Tensor in, const float* weight, float epsilon) = 0;
+  /// Sets out[r] = scale * (out[r] + rms_norm(in[r])) (a norm after a sublayer, before its
+  /// residual).
+  virtual void rms_norm_add(Tensor out, Tensor in, const float* weight, float epsilon,
+                            float scale) = 0;
   /// Sets out[r] = (in[r] - mean(in[r])) / sqrt(variance(in[r]) + epsilon) * weight + bias (Ba et
   /// al. 2016); weight, bias: [cols], f32; may be in place.
   virtual void layer_norm(Tensor out, Tensor in, const float* weight, const float* bias,
@@ -268,7 +272,8 @@ public:
   virtual void scale_by_sigmoid(Tensor x, Tensor scores) = 0;
   /// Normalises and rotates queries and keys in place (pairs (i, i + rope's columns), Su et al.
   /// 2021 as in Llama), then writes keys and values to the cache. qkv: [rows, (heads + 2 kv_heads)
-  /// * head_dim], queries first, then keys, then values.
+  /// * head_dim], queries first, then keys, then values; or [rows, heads * head_dim], queries
+  /// alone, which see what another layer has stored in `cache`.
   virtual void rope_store(Tensor qkv, int heads, const RopeTable& rope, const HeadNorms& norms,
                           const RowMap& rows, const KvLayer& cache) = 0;
   /// Computes causal attention of each row over the positions it sees, through the page tables.

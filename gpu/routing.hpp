@@ -26,6 +26,8 @@ struct RouterOptions {
   /// any.
   int groups = 1;
   int groups_used = 1;
+  /// [experts], f32, in device memory: factors of the experts' weights, at the end; null: none.
+  const float* expert_scales = nullptr;
 
   bool operator==(const RouterOptions&) const = default;
 };

@@ -8,10 +8,13 @@ namespace paceline::models {
 namespace {
 
 double average_ffn(const ModelConfig& c, int MixtureConfig::*experts) {
-  const double share = double(c.mixtures()) / c.layers;
-  const MixtureConfig mixture = c.mixture.value_or(MixtureConfig());
-  const double units = double(mixture.*experts) * mixture.ffn + mixture.shared_ffn;
-  return (1 - share) * c.ffn + share * units;
+  double units = 0;
+  for (int layer = 0; layer < c.layers; ++layer) {
+    const MixtureConfig* mixture = c.mixture_in(layer);
+    units += mixture ? double(mixture->*experts) * mixture->ffn + mixture->shared_ffn
+                     : double(c.ffn_in(layer));
+  }
+  return units / c.layers;
 }
 
 } // namespace
@@ -26,6 +29,45 @@ int ModelConfig::window() const {
     widest = std::max(widest, layer.window);
   }
   return widest;
+}
+
+int ModelConfig::widest_head() const {
+  int widest = 0;
+  for (int layer = 0; layer < layers; ++layer)
+    widest = std::max(widest, head_dim_in(layer));
+  return widest;
+}
+
+int ModelConfig::last_for_all() const {
+  if (taps_end())
+    return layers;
+  int last = layers - 1;
+  while (taps.empty() && last > 0 && !stores(last) && !is_recurrent(last))
+    --last;
+  return last;
+}
+
+int ModelConfig::attention_outputs(int layer) const {
+  const int all = (output_gate ? 2 : 1) * heads + (stores(layer) ? 2 * kv_heads_in(layer) : 0);
+  return all * head_dim_in(layer);
+}
+
+std::size_t ModelConfig::token_bytes(int first, int count, gpu::DType dtype) const {
+  std::size_t bytes = 0;
+  for (int layer = first; layer < first + count; ++layer)
+    if (stores(layer))
+      bytes += gpu::KvLayout{1, kv_heads_in(layer), head_dim_in(layer), 1, dtype}.token_bytes();
+  return bytes;
+}
+
+gpu::KvLayout ModelConfig::pages_of(int layer, int first, int page_tokens, gpu::DType dtype) const {
+  const int stored = stores(layer) ? layer : mixers[std::size_t(layer)].keys_of;
+  return {1,
+          kv_heads_in(stored),
+          head_dim_in(stored),
+          page_tokens,
+          dtype,
+          std::size_t(page_tokens) * token_bytes(first, stored - first, dtype)};
 }
 
 int ModelConfig::recurrent_in(int first, int count) const {

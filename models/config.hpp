@@ -26,11 +26,18 @@ struct RopeConfig {
 /// The part of a layer in which rows see those before them.
 enum class Mixer { attention, delta_rule };
 
-/// One layer's mixer.
+/// What a layer has of its own.
 struct LayerConfig {
   int window = 0; ///< Positions that a row of attention sees; 0: all.
   int rope = 0;   ///< Index of ModelConfig::ropes; -1: positions are not encoded (NoPE).
   Mixer mixer = Mixer::attention;
+  int kv_heads = 0; ///< 0: the model's, as with the next two.
+  int head_dim = 0;
+  int ffn = 0;
+  /// The earlier layer whose keys and values it reads, and so has none of its own (Brandon et al.
+  /// 2024, section 3); -1: none.
+  int keys_of = -1;
+  bool keys_as_values = false; ///< Its values are its keys before their norm and rotation.
 };
 
 /// A table of learned positions, one row for each, which is added to the embedding (Radford et al.
@@ -75,6 +82,10 @@ struct MixtureConfig {
   bool biases = false;      ///< The router and all layers of the experts add biases.
   int shared_ffn = 0;       ///< Width of the shared expert; 0: there is none.
   bool shared_gate = false; ///< Its output is multiplied by the sigmoid of a score of its own.
+  /// Router, experts and the shared expert read rows through norms of their own, and the outputs of
+  /// the latter two are normalised before they are added up; a chosen expert's weight has a factor
+  /// of the expert's (Gemma 4).
+  bool apart = false;
   std::vector<bool> layers; ///< [layers]: whether a layer has a mixture; the others are dense.
 };
 
@@ -118,6 +129,12 @@ struct ModelConfig {
   /// Komatsuzaki 2021); else the feed-forward reads what attention has added to.
   bool parallel = false;
   QkNorm qk_norm = QkNorm::none;
+  bool value_norm = false; ///< Each head's values are normalised, without a weight.
+  /// The rows behind a layer are multiplied by a number of the layer's own.
+  bool layer_scales = false;
+  /// Numbers that each layer reads of a token, beside its row (per-layer embeddings, as in Gemma
+  /// 3n, 2025); 0: none.
+  int layer_inputs = 0;
   bool gated = true; ///< A dense feed-forward has gates; else only gating.activation is used.
   gpu::Gating gating;
   std::optional<PositionTable> positions; ///< None: no positions are learned.
@@ -148,11 +165,28 @@ struct ModelConfig {
   bool reads_beside(int layer) const {
     return fusion && fusion->joint == Joint::beside && layer == 0;
   }
-  /// Returns whether a head reads the rows behind the last layer, so that all of them go through
-  /// it.
+  /// Returns whether a head reads the rows behind the last layer.
   bool taps_end() const { return !taps.empty() && taps.back() == layers; }
   /// Returns how many numbers stay in the pages for each position.
   int features() const { return fusion ? hidden : int(taps.size()) * hidden; }
+  int kv_heads_in(int layer) const { return own_or(kv_heads, &LayerConfig::kv_heads, layer); }
+  int head_dim_in(int layer) const { return own_or(head_dim, &LayerConfig::head_dim, layer); }
+  int ffn_in(int layer) const { return own_or(ffn, &LayerConfig::ffn, layer); }
+  int widest_head() const;
+  /// Returns whether a layer leaves keys and values of its own in the pages.
+  bool stores(int layer) const {
+    return !is_recurrent(layer) && mixers[std::size_t(layer)].keys_of < 0;
+  }
+  /// Returns the last layer that all rows of a prompt come into, for those behind read nothing of
+  /// other rows; `layers`: they come out of the last layer.
+  int last_for_all() const;
+  /// Returns the number of queries, keys and values of a row that a layer computes.
+  int attention_outputs(int layer) const;
+  /// Returns the bytes of a position's keys and values in the layers [first, first + count).
+  std::size_t token_bytes(int first, int count, gpu::DType dtype) const;
+  /// Returns where a layer's keys and values lie, its own or those that it reads, in pages that
+  /// begin with those of the layer `first`.
+  gpu::KvLayout pages_of(int layer, int first, int page_tokens, gpu::DType dtype) const;
   /// Returns the widest window of the layers' attention; 0: some layer sees all positions.
   int window() const;
   bool is_recurrent(int layer) const {
@@ -174,6 +208,12 @@ struct ModelConfig {
   /// average over the layers.
   double active_ffn() const;
   double stored_ffn() const;
+
+private:
+  int own_or(int all, int LayerConfig::*own, int layer) const {
+    const int value = mixers[std::size_t(layer)].*own;
+    return value > 0 ? value : all;
+  }
 };
 
 /// Reads a config.json of the Hugging Face hub. Refuses by name what changes results and is not

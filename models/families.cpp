@@ -42,6 +42,11 @@ const std::vector<ModelNames> beside_tower{
      {"vision_tower.", "multi_modal_projector."}},
     {"model.language_model.", "lm_head", {"model.vision_tower.", "model.multi_modal_projector."}}};
 
+const std::vector<ModelNames> gemma4_beside_towers{
+    {"model.language_model.",
+     "lm_head",
+     {"model.vision_tower.", "model.embed_vision.", "model.audio_tower.", "model.embed_audio."}}};
+
 const std::vector<ModelNames> qwen_beside_tower{
     {"model.language_model.", "lm_head", {"mtp.", "model.visual."}}};
 
@@ -53,6 +58,7 @@ constexpr OwnKey gpt_keys[] = {
 constexpr OwnKey neox_keys[] = {{"rms_norm_eps", "layer_norm_eps"},
                                 {"rope_theta", "rotary_emb_base"},
                                 {"partial_rotary_factor", "rotary_pct"}};
+constexpr OwnKey gemma4_keys[] = {{"num_experts_per_tok", "top_k_experts"}};
 constexpr OwnKey opt_keys[] = {{"intermediate_size", "ffn_dim"}};
 
 /// Names of the GPTs, which folders also have without a prefix.
@@ -154,6 +160,26 @@ const Family gemma3{.architecture = "Gemma3ForCausalLM",
                     .activation_key = "hidden_activation",
                     .activation = "gelu_pytorch_tanh",
                     .read = read_gemma3};
+
+const Family gemma4{.architecture = "Gemma4ForCausalLM",
+                    .model_type = "gemma4_text",
+                    .models = "Gemma 4 (text)",
+                    .tensors = {.attention_norm = "input_layernorm",
+                                .attention_post_norm = "post_attention_layernorm",
+                                .ffn_norm = "pre_feedforward_layernorm",
+                                .ffn_post_norm = "post_feedforward_layernorm",
+                                .router = "router.proj",
+                                .experts = "experts.",
+                                .shared_expert = "mlp."},
+                    .qk_norm = QkNorm::per_head,
+                    .tied_embedding = true,
+                    .rope = {.theta = 1'000'000, .proportional = 0.25, .by_layer_type = true},
+                    .keys = gemma4_keys,
+                    .shape = gemma3_shape,
+                    .head_dim = 256,
+                    .activation_key = "hidden_activation",
+                    .activation = "gelu_pytorch_tanh",
+                    .read = read_gemma4};
 
 /// Returns the family of models that see, too: their folders have the text's configuration in an
 /// object of its own, and other names.
@@ -259,6 +285,9 @@ const Family families[] = {
     gemma3,
     also_sees(gemma3, "Gemma3ForConditionalGeneration", "gemma3", "Gemma 3 (the text part)",
               beside_tower),
+    gemma4,
+    also_sees(gemma4, "Gemma4ForConditionalGeneration", "gemma4", "Gemma 4 (the text part)",
+              gemma4_beside_towers),
     {.architecture = "Phi3ForCausalLM",
      .model_type = "phi3",
      .models = "Phi 3",

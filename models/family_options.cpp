@@ -1,6 +1,7 @@
 #include "models/family_options.hpp"
 
 #include "gpu/limits.hpp"
+#include "models/common_options.hpp"
 #include "models/limits.hpp"
 #include "models/rope.hpp"
 
@@ -13,48 +14,6 @@
 
 namespace paceline::models {
 namespace json = boost::json;
-namespace {
-
-int window_of(text::JsonFields& fields, int absent) {
-  return int(fields.integer("sliding_window", 1, limits::context_max,
-                            fields.says("sliding_window") ? 0 : absent));
-}
-
-/// Calls set(layer, type) for every layer: the index in `types` of what `layer_types` lists for it,
-/// or -1 if the file has no such list.
-template <class F>
-void for_layer_types(text::JsonFields& fields, const ModelConfig& c,
-                     std::initializer_list<const char*> types, const F& set) {
-  const json::value* list = fields.find("layer_types");
-  const auto wrong = [&](const std::string& what) {
-    fields.wrong(ErrorCode::unsupported, "layer_types " + what, "use a checkpoint of another kind");
-  };
-  if (list && (!list->is_array() || list->get_array().size() != std::size_t(c.layers)))
-    return wrong("is not a list with an entry for every layer");
-  for (int i = 0; i < c.layers; ++i) {
-    if (!list) {
-      set(i, -1);
-      continue;
-    }
-    const json::value& type = list->get_array()[std::size_t(i)];
-    const auto at = std::ranges::find_if(types, [&](const char* name) { return type == name; });
-    if (at == types.end())
-      return wrong("holds " + text::shown(json::serialize(type)) + ", which is not known");
-    set(i, int(at - types.begin()));
-  }
-}
-
-/// Divides layers into those with the window and those that see all positions: as `layer_types`
-/// lists them, or by `sliding`.
-template <class F>
-void set_windows(text::JsonFields& fields, ModelConfig& c, int window, const F& sliding) {
-  for_layer_types(fields, c, {"full_attention", "sliding_attention"}, [&](int i, int type) {
-    const bool slides = type < 0 ? sliding(i) : type == 1;
-    c.mixers[std::size_t(i)].window = slides ? window : 0;
-  });
-}
-
-} // namespace
 
 void read_mistral(text::JsonFields& fields, ModelConfig& c) {
   const bool third = fields.string("model_type", "") == "ministral3";
@@ -74,32 +33,6 @@ void read_qwen2(text::JsonFields& fields, ModelConfig& c) {
   c.qkv_bias = true;
   c.attention_out_bias = false;
 }
-
-namespace {
-
-int width_of(text::JsonFields& fields, const char* key, int absent) {
-  return int(fields.integer(key, 1, 8 * limits::hidden_max, absent));
-}
-
-/// Reads a mixture in the layers that `mixes` says. count: what the file calls the experts' number.
-template <class F>
-void read_mixture(text::JsonFields& fields, ModelConfig& c, const char* count, int ffn,
-                  const F& mixes) {
-  MixtureConfig mixture;
-  mixture.experts = int(fields.integer(count, 1, limits::experts_max));
-  mixture.top_k = int(fields.integer("num_experts_per_tok", 1, limits::experts_max));
-  mixture.ffn = ffn;
-  if (mixture.top_k > mixture.experts)
-    fields.wrong(ErrorCode::corrupt,
-                 fmt::format("num_experts_per_tok {} is more than the {} experts", mixture.top_k,
-                             mixture.experts),
-                 "the checkpoint contradicts itself");
-  for (int i = 0; i < c.layers; ++i)
-    mixture.layers.push_back(mixes(i));
-  c.mixture = std::move(mixture);
-}
-
-} // namespace
 
 /// Reads the options of Mixtral, whose layers are all mixtures.
 void read_mixtral(text::JsonFields& fields, ModelConfig& c) {
@@ -251,10 +184,11 @@ void read_qwen3_5(text::JsonFields& fields, ModelConfig& c) {
   c.output_gate = true;
   c.draft_blocks = int(fields.integer("mtp_num_hidden_layers", 0, limits::layers_max, 0));
   const auto interval = fields.integer("full_attention_interval", 1, limits::layers_max, 4);
-  for_layer_types(fields, c, {"full_attention", "linear_attention"}, [&](int layer, int type) {
-    const bool attends = type < 0 ? (layer + 1) % interval == 0 : type == 0;
-    c.mixers[std::size_t(layer)].mixer = attends ? Mixer::attention : Mixer::delta_rule;
-  });
+  const std::vector<int> types = layer_types(fields, c, {"full_attention", "linear_attention"});
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    const bool attends = types[i] < 0 ? (int(i) + 1) % interval == 0 : types[i] == 0;
+    c.mixers[i].mixer = attends ? Mixer::attention : Mixer::delta_rule;
+  }
 }
 
 void read_qwen3_5_moe(text::JsonFields& fields, ModelConfig& c) {
@@ -306,53 +240,11 @@ void read_smollm3(text::JsonFields& fields, ModelConfig& c) {
               [&](int layer) { return c.mixers[std::size_t(layer)].rope < 0; });
 }
 
-namespace {
-
-/// Returns a cap: `absent` if the file does not mention it, and none if it says null.
-float read_cap(text::JsonFields& fields, const char* key, double absent) {
-  return float(fields.number(key, 1e-3, 1e6, fields.says(key) ? 0 : absent));
-}
-
-void read_gemma(text::JsonFields& fields, ModelConfig& c, double logit_cap, std::int64_t pattern) {
-  const double scalar = fields.number("query_pre_attn_scalar", 1e-3, 1e6, 256);
-  c.attention_scale = float(1 / std::sqrt(scalar));
-  c.embedding_scale = std::sqrt(float(c.hidden));
-  c.logit_soft_cap = read_cap(fields, "final_logit_softcapping", logit_cap);
-  const int window = window_of(fields, 4096);
-  set_windows(fields, c, window, [&](int layer) { return (layer + 1) % pattern != 0; });
-}
-
-} // namespace
-
-void read_gemma2(text::JsonFields& fields, ModelConfig& c) {
-  read_gemma(fields, c, 30, 2);
-  c.attention_soft_cap = read_cap(fields, "attn_logit_softcapping", 50);
-}
-
-namespace {
-
-/// Gives the layers that have a window a rotation of their own.
-void rotate_windows_apart(text::JsonFields& fields, ModelConfig& c, double theta) {
-  c.ropes.push_back(read_local_rope(fields, c, theta));
-  for (LayerConfig& layer : c.mixers)
-    layer.rope = layer.window > 0 ? 1 : 0;
-}
-
-} // namespace
-
 /// Reads OLMo 3's configuration. Layers with a window rotate unscaled.
 void read_olmo3(text::JsonFields& fields, ModelConfig& c) {
   const int window = window_of(fields, 4096);
   set_windows(fields, c, window, [](int layer) { return (layer + 1) % 4 != 0; });
   rotate_windows_apart(fields, c, olmo3_theta);
-}
-
-/// Reads Gemma 3's configuration. Layers with a window have a RoPE base of their own. A cap of
-/// attention is refused: files may name one, but the reference leaves it out.
-void read_gemma3(text::JsonFields& fields, ModelConfig& c) {
-  read_gemma(fields, c, 0, fields.integer("sliding_window_pattern", 1, limits::layers_max, 6));
-  rotate_windows_apart(
-      fields, c, fields.number("rope_local_base_freq", rope_theta_min, rope_theta_max, 10'000));
 }
 
 } // namespace paceline::models

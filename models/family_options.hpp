@@ -28,6 +28,7 @@ void read_smollm3(text::JsonFields& fields, ModelConfig& config);
 void read_gemma2(text::JsonFields& fields, ModelConfig& config);
 void read_olmo3(text::JsonFields& fields, ModelConfig& config);
 void read_gemma3(text::JsonFields& fields, ModelConfig& config);
+void read_gemma4(text::JsonFields& fields, ModelConfig& config);
 void read_gpt2(text::JsonFields& fields, ModelConfig& config);
 void read_gpt_neox(text::JsonFields& fields, ModelConfig& config);
 void read_opt(text::JsonFields& fields, ModelConfig& config);

@@ -78,15 +78,16 @@ private:
     if (!dtype)
       return tl::unexpected(dtype.error());
     dtype_ = *dtype;
-    if (const auto whole = check_recurrent(); !whole)
-      return whole;
+    for (const auto& possible : {check_recurrent(), check_inputs()})
+      if (!possible)
+        return possible;
     if (config_.text_only)
       options_.log.write(LogLevel::info, fmt::format("{}: only the part for text is read",
                                                      text::shown_path(location_)));
     for (const auto& device : devices_) {
       if (device->elsewhere())
         continue;
-      if (const auto heads = device->check_heads(config_.head_dim); !heads)
+      if (const auto heads = device->check_heads(config_.widest_head()); !heads)
         return heads;
       if (const auto rounds = check_rows(*device); !rounds)
         return rounds;
@@ -118,6 +119,20 @@ private:
                 fmt::format("{} has recurrent layers, which are not divided among devices",
                             text::shown_path(location_)),
                 "give it one device");
+  }
+
+  /// Refuses to send layers to others that need a row's token beside what a stage hands on.
+  Result<void> check_inputs() const {
+    const bool sent = options_.only || std::ranges::any_of(devices_, [](const auto& device) {
+                        return device->elsewhere();
+                      });
+    if (config_.layer_inputs == 0 || !sent)
+      return {};
+    return fail(ErrorCode::unsupported,
+                fmt::format("{} has embeddings for each layer, and stages of such on other "
+                            "machines are not known",
+                            text::shown_path(location_)),
+                "give it devices of this machine");
   }
 
   Result<void> check_rows(const gpu::Device& device) const {
@@ -185,6 +200,8 @@ private:
       return fail(ErrorCode::invalid_argument,
                   fmt::format("{} has {} layers, and not those that were asked for",
                               text::shown_path(location_), config_.layers));
+    if (auto whole = check_cut(location_, config_, layers); !whole)
+      return whole;
     ranges_ = {layers};
     return check_room(location_, sizes, layers.count, *devices_.front());
   }
@@ -278,10 +295,10 @@ private:
 
   std::shared_ptr<const Model> make_elsewhere(std::size_t i) {
     const LayerRange& layers = ranges_[i];
-    const gpu::KvLayout pages{layers.count, config_.kv_heads, config_.head_dim, 0,
-                              weights_of(*models_.front())->cached};
+    const std::size_t token_bytes =
+        config_.token_bytes(layers.first, layers.count, weights_of(*models_.front())->cached);
     return std::make_shared<const StageElsewhere>(
-        StageElsewhere::Shape{layers, pages.token_bytes(), config_.logits(), config_.hidden,
+        StageElsewhere::Shape{layers, token_bytes, config_.logits(), config_.hidden,
                               config_.window(), layers.end() == config_.layers},
         std::move(stages_[i].info), devices_[i]);
   }

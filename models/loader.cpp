@@ -4,6 +4,7 @@
 #include "models/limits.hpp"
 #include "models/packer.hpp"
 
+#include <cmath>
 #include <fmt/format.h>
 #include <initializer_list>
 #include <numeric>
@@ -15,8 +16,8 @@ namespace {
 std::size_t layer_bytes(const TransformerWeights& weights) {
   std::size_t bytes = 0;
   for (const TransformerBlock& b : weights.blocks)
-    for (const auto& layer :
-         {b.qkv, b.attention_out, b.gate_up, b.down, b.shared_gate_up, b.shared_down})
+    for (const auto& layer : {b.qkv, b.attention_out, b.gate_up, b.down, b.shared_gate_up,
+                              b.shared_down, b.input_gate, b.input_out})
       bytes += layer ? layer->bytes() : 0;
   return bytes;
 }
@@ -34,7 +35,7 @@ public:
     const bool last = layers.has_head(c.layers);
     TransformerWeights w;
     w.first_layer = layers.first;
-    if (layers.first == 0 || last)
+    if (layers.first == 0 || last || c.layer_inputs > 0)
       tensors_.read_ahead_tables();
     tensors_.read_ahead_block(layers.first);
     c.fusion ? load_head_tables(w) : load_tables(w, layers.first == 0, last);
@@ -44,6 +45,8 @@ public:
     }
     if (c.fusion)
       load_fusion(w, *c.fusion);
+    if (c.layer_inputs > 0)
+      load_inputs(w, layers);
     if (last)
       w.final_norm = norm({TensorRole::final_norm}, c.hidden, c.logit_scale);
     for (const RopeConfig& rope : c.ropes)
@@ -68,6 +71,19 @@ private:
     if (packer_.error())
       return tl::unexpected(*packer_.error());
     return LoadedWeights{std::move(w), packer_.bytes(), shared_bytes_};
+  }
+
+  /// Loads what makes these layers' inputs. Its norm takes in the factor of their sum.
+  void load_inputs(TransformerWeights& w, const LayerRange& layers) {
+    const int width = config_.layer_inputs;
+    const int all = config_.layers * width;
+    const Range own{layers.first * width, layers.count * width};
+    w.input_table = packer_.pack({{{TensorRole::input_table}, config_.vocabulary}}, all, {},
+                                 own.count < all ? std::optional(own) : std::nullopt);
+    w.input_projection =
+        packer_.pack({{{TensorRole::input_projection}, all, false, {own}}}, config_.hidden);
+    w.input_norm =
+        packer_.norm({TensorRole::input_norm}, config_.layer_inputs, 0, layer_inputs_scale);
   }
 
   void load_fusion(TransformerWeights& w, const FusionConfig& fusion) {
@@ -101,7 +117,8 @@ private:
 
   /// Loads embedding and output head. Tied tables are one: whichever the file has. If it has both,
   /// and they differ, its config.json is wrong, and they are not tied. Only the first stage has the
-  /// embedding, and only the last one the head.
+  /// embedding, and only the last one the head. But each makes its layers' inputs of all rows of
+  /// the embedding, which then are the last one's head, too, if that is not divided.
   void load_tables(TransformerWeights& w, bool first, bool last) {
     constexpr TensorKey embedding{TensorRole::embedding};
     constexpr TensorKey head{TensorRole::head};
@@ -113,16 +130,19 @@ private:
     const LayerPart table = part_of_table(only_head ? head : embedding);
     if (first)
       w.embedding = packer_.pack({table}, c.hidden);
+    else if (c.layer_inputs > 0)
+      w.embedding = packer_.pack({{table.key, table.rows}}, c.hidden);
     if (first && c.positions && shard_.number == 0) // added once in the sum over shards
       w.positions = packer_.pack(
           {{{TensorRole::positions}, c.positions->rows, false, {{c.positions->first, c.context}}}},
           c.hidden);
-    w.cached = first ? cached_with(w.embedding) : cached_with(table);
+    w.cached = w.embedding ? cached_with(w.embedding) : cached_with(table);
     LayerPart own = part_of_table(tied && !only_head ? embedding : head);
     own.bias = c.head_bias;
     if (last)
-      w.head = tied && !options_.head && first ? w.embedding
-                                               : packer_.pack({own}, c.hidden, options_.head);
+      w.head = tied && !options_.head && w.embedding && (first || shard_.is_one())
+                   ? w.embedding
+                   : packer_.pack({own}, c.hidden, options_.head);
     if (!tied)
       return;
     tensors_.ignore(head);
@@ -156,17 +176,13 @@ private:
 
   TransformerBlock block(int i) {
     const ModelConfig& c = config_;
-    const auto queries = c.heads * c.head_dim;
     const auto hidden_norm = [&](TensorRole role) { return norm({role, i}, c.hidden); };
     TransformerBlock b;
     b.attention_norm = hidden_norm(TensorRole::attention_norm);
     if (c.is_recurrent(i))
       set_rule(b, i, *c.delta);
-    else if (c.qk_norm != QkNorm::none) {
-      const bool full = c.qk_norm == QkNorm::full_width;
-      b.query_norm = norm({TensorRole::query_norm, i}, full ? queries : c.head_dim);
-      b.key_norm = norm({TensorRole::key_norm, i}, full ? c.kv_heads * c.head_dim : c.head_dim);
-    }
+    else
+      set_head_norms(b, i);
     if (c.sinks && !c.is_recurrent(i))
       b.sinks = sinks(i);
     b.attention_post_norm = hidden_norm(TensorRole::attention_post_norm);
@@ -174,8 +190,28 @@ private:
     b.ffn_post_norm = hidden_norm(TensorRole::ffn_post_norm);
     if (const MixtureConfig* mixture = c.mixture_in(i))
       set_router(b, i, *mixture);
+    if (c.layer_inputs > 0)
+      b.input_post_norm = hidden_norm(TensorRole::input_post_norm);
+    if (c.layer_scales)
+      if (const auto scale = packer_.keep(tensors_.vector({TensorRole::layer_scale, i}, 1)))
+        b.scale = scale->front();
     set_layers(b, i);
     return b;
+  }
+
+  void set_head_norms(TransformerBlock& b, int i) {
+    const ModelConfig& c = config_;
+    const int dim = c.head_dim_in(i);
+    const bool full = c.qk_norm == QkNorm::full_width;
+    if (!c.stores(i)) // Files have what trained without being read.
+      for (const TensorRole role : {TensorRole::key, TensorRole::value, TensorRole::key_norm})
+        tensors_.ignore({role, i});
+    if (c.qk_norm != QkNorm::none)
+      b.query_norm = norm({TensorRole::query_norm, i}, full ? c.heads * dim : dim);
+    if (c.qk_norm != QkNorm::none && c.stores(i))
+      b.key_norm = norm({TensorRole::key_norm, i}, full ? c.kv_heads_in(i) * dim : dim);
+    if (c.value_norm && c.stores(i))
+      b.value_norm = packer_.upload(std::vector<float>(std::size_t(dim), 1.0f));
   }
 
   /// Loads the constants of a recurrent layer. Its rates are few and sensitive, so they stay plain
@@ -228,11 +264,20 @@ private:
     if (mixture.shared_gate)
       parts.push_back({{TensorRole::shared_gate, i}, 1});
     b.router = packer_.pack(parts, config_.hidden);
-    if (!mixture.choice_bias)
+    const auto of_experts = [&](TensorRole role) {
+      const auto values = packer_.keep(tensors_.vector({role, i}, mixture.experts));
+      return values ? packer_.upload(*values) : nullptr;
+    };
+    if (mixture.choice_bias)
+      b.choice_bias = of_experts(TensorRole::choice_bias);
+    if (!mixture.apart)
       return;
-    if (const auto bias =
-            packer_.keep(tensors_.vector({TensorRole::choice_bias, i}, mixture.experts)))
-      b.choice_bias = packer_.upload(*bias);
+    const int hidden = config_.hidden;
+    b.expert_scales = of_experts(TensorRole::expert_scales);
+    b.router_norm = norm({TensorRole::router_norm, i}, hidden, 1 / std::sqrt(float(hidden)));
+    b.expert_norm = norm({TensorRole::expert_norm, i}, hidden);
+    b.expert_post_norm = norm({TensorRole::expert_post_norm, i}, hidden);
+    b.shared_post_norm = norm({TensorRole::shared_post_norm, i}, hidden);
   }
 
   /// Loads the sinks of the shard's own heads.
@@ -260,16 +305,21 @@ private:
                       c.hidden);
       b.attention_out = layer({{{TensorRole::delta_out, i}, c.hidden}}, rule.values());
     } else {
+      const int dim = c.head_dim_in(i);
       b.qkv = query_key_value(i);
       b.attention_out =
           columns({{{TensorRole::attention_out, i}, c.hidden, c.attention_out_bias && adds_bias}},
-                  c.heads * c.head_dim, {heads.first * c.head_dim, heads.count * c.head_dim});
+                  c.heads * dim, {heads.first * dim, heads.count * dim});
+    }
+    if (c.layer_inputs > 0) {
+      b.input_gate = layer({{{TensorRole::input_gate, i}, c.layer_inputs}}, c.hidden);
+      b.input_out = layer({{{TensorRole::input_out, i}, c.hidden}}, c.layer_inputs);
     }
     if (const MixtureConfig* mixture = c.mixture_in(i))
       return set_experts(b, i, *mixture);
     b.gate_up = gate_up(i);
-    b.down =
-        columns({{{TensorRole::down, i}, c.hidden, c.ffn_bias && adds_bias}}, c.ffn, shard_.ffn(c));
+    b.down = columns({{{TensorRole::down, i}, c.hidden, c.ffn_bias && adds_bias}}, c.ffn_in(i),
+                     shard_.part(c.ffn_in(i)));
   }
 
   /// Packs the layers of all experts as two, in which each expert's outputs are together.
@@ -298,14 +348,21 @@ private:
 
   std::shared_ptr<const gpu::Weight> query_key_value(int i) {
     const ModelConfig& c = config_;
-    const int queries = c.heads * c.head_dim;
-    const int keys = c.kv_heads * c.head_dim;
+    const int dim = c.head_dim_in(i);
+    const int queries = c.heads * dim;
+    const int keys = c.kv_heads_in(i) * dim;
     const int inputs = c.reads_beside(i) ? 2 * c.hidden : c.hidden;
     const auto behind = [&](int before, Range heads) {
-      return Range{before + heads.first * c.head_dim, heads.count * c.head_dim};
+      return Range{before + heads.first * dim, heads.count * dim};
     };
-    const Range kv = shard_.kv_heads(c);
+    const Range kv = shard_.kv_heads(c.kv_heads_in(i));
     const Range query = behind(0, shard_.heads(c));
+    if (!c.stores(i))
+      return layer({{{TensorRole::query, i}, queries, c.qkv_bias, {query}}}, inputs);
+    if (c.mixers[std::size_t(i)].keys_as_values)
+      return layer({{{TensorRole::query, i}, queries, c.qkv_bias, {query}},
+                    {{TensorRole::key, i}, keys, c.qkv_bias, {behind(0, kv), behind(0, kv)}}},
+                   inputs);
     if (tensors_.has(TensorRole::query_key_value))
       return layer({{{TensorRole::query_key_value, i},
                      queries + 2 * keys,
@@ -326,7 +383,7 @@ private:
   /// Returns the gates of all heads above their queries. In the file each head's gate follows its
   /// query.
   LayerPart gates_and_queries(int i, Range heads) const {
-    const int dim = config_.head_dim;
+    const int dim = config_.head_dim_in(i);
     LayerPart part{{TensorRole::query, i}, 2 * config_.heads * dim, config_.qkv_bias, {}};
     for (const bool gate : {true, false})
       for (int head = heads.first; head < heads.first + heads.count; ++head)
@@ -336,17 +393,16 @@ private:
 
   std::shared_ptr<const gpu::Weight> gate_up(int i) {
     const ModelConfig& c = config_;
-    const Range own = shard_.ffn(c);
+    const int ffn = c.ffn_in(i);
+    const Range own = shard_.part(ffn);
     if (!c.gated)
-      return layer({{{TensorRole::up, i}, c.ffn, c.ffn_bias, {own}}}, c.hidden);
+      return layer({{{TensorRole::up, i}, ffn, c.ffn_bias, {own}}}, c.hidden);
     if (tensors_.has(TensorRole::gate_up))
-      return layer({{{TensorRole::gate_up, i},
-                     2 * c.ffn,
-                     c.ffn_bias,
-                     {own, {c.ffn + own.first, own.count}}}},
-                   c.hidden);
-    return layer({{{TensorRole::gate, i}, c.ffn, c.ffn_bias, {own}},
-                  {{TensorRole::up, i}, c.ffn, c.ffn_bias, {own}}},
+      return layer(
+          {{{TensorRole::gate_up, i}, 2 * ffn, c.ffn_bias, {own, {ffn + own.first, own.count}}}},
+          c.hidden);
+    return layer({{{TensorRole::gate, i}, ffn, c.ffn_bias, {own}},
+                  {{TensorRole::up, i}, ffn, c.ffn_bias, {own}}},
                  c.hidden);
   }
 

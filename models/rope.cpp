@@ -7,6 +7,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <numbers>
+#include <utility>
 
 namespace paceline::models {
 namespace json = boost::json;
@@ -17,6 +18,7 @@ struct Rope {
   text::JsonFields& fields;
   double theta;
   int dims;       ///< Dimensions that are rotated; even.
+  int head;       ///< Dimensions of a head.
   double trained; ///< Positions in training, before any scaling.
 
   /// Returns the frequency of pair i, unscaled.
@@ -89,23 +91,36 @@ RopeConfig yarn(Rope rope, int& context) {
           float(sharper)};
 }
 
+/// Rotates as Gemma 4 does: pairs are halves of whole heads, of which those behind the rotated part
+/// stand still.
+RopeConfig proportional(Rope rope) {
+  const double factor = rope.fields.number("factor", 1e-3, 1e6, 1);
+  std::vector<float> frequencies(std::size_t(rope.head / 2), 0.0f);
+  for (int i = 0; i < rope.dims / 2; ++i)
+    frequencies[std::size_t(i)] = float(std::pow(rope.theta, -2.0 * i / rope.head) / factor);
+  return {std::move(frequencies), 1};
+}
+
 RopeConfig rotation(Rope rope, const std::string& type, int& context) {
   if (type == "llama3")
     return llama3(rope);
   if (type == "yarn")
     return yarn(rope, context);
+  if (type == "proportional")
+    return proportional(rope);
   const double factor = type == "linear" ? rope.factor() : 1;
   if (type == "dynamic" || type == "longrope" || type == "su")
-    rope.fields.wrong(ErrorCode::unsupported,
-                      fmt::format("{} {} turns by the current length, which would undo what the "
-                                  "cache holds",
-                                  rope.fields.spelled("rope_type"), type),
-                      "use a checkpoint whose rope_type is default, linear, llama3 or yarn");
+    rope.fields.wrong(
+        ErrorCode::unsupported,
+        fmt::format("{} {} turns by the current length, which would undo what the "
+                    "cache holds",
+                    rope.fields.spelled("rope_type"), type),
+        "use a checkpoint whose rope_type is default, linear, llama3, yarn or proportional");
   else if (type != "default" && type != "linear")
     rope.fields.wrong(
         ErrorCode::unsupported,
         fmt::format("{} {} is not known", rope.fields.spelled("rope_type"), text::shown(type)),
-        "use a checkpoint whose rope_type is default, linear, llama3 or yarn");
+        "use a checkpoint whose rope_type is default, linear, llama3, yarn or proportional");
   return {for_pairs(rope, [&](int i) { return rope.frequency(i) / factor; }), 1};
 }
 
@@ -129,7 +144,7 @@ RopeConfig read_object(text::JsonFields& fields, const std::string& key, const j
   const double rotated = inner.number("partial_rotary_factor", 0, 1,
                                       fields.number("partial_rotary_factor", 0, 1, rules.rotated));
   const std::string type = inner.string("rope_type", inner.string("type", "default"));
-  if (rotated != 1 && !rules.partial)
+  if (rotated != 1 && !rules.partial && type != "proportional")
     inner.wrong(ErrorCode::unsupported,
                 fmt::format("{} is not known for {}", inner.spelled("partial_rotary_factor"),
                             config.architecture),
@@ -140,7 +155,7 @@ RopeConfig read_object(text::JsonFields& fields, const std::string& key, const j
                                   : int(fields.integer(rules.rotated_key, 2, config.head_dim))) /
       2 * 2;
   const double trained = trained_positions(fields, inner, config, rules);
-  RopeConfig out = rotation({inner, theta, dims, trained}, type, config.context);
+  RopeConfig out = rotation({inner, theta, dims, config.head_dim, trained}, type, config.context);
   // This option scales queries behind the positions of training, which no operation here does.
   if (inner.number("llama_4_scaling_beta", 0, 1e3, 0) > 0)
     config.context = std::min(config.context, int(trained));
@@ -193,8 +208,13 @@ RopeConfig read_rope(text::JsonFields& fields, ModelConfig& config, const RopeRu
                             {"factor", rules.yarn_factor},
                             {"truncate", false},
                             {"original_max_position_embeddings", rules.yarn_trained}};
-  return read_object(fields, "rope_theta", rules.yarn_factor > 0 ? scaled : json::object(), config,
-                     theta, rules);
+  const json::object proportional{{"rope_type", "proportional"},
+                                  {"partial_rotary_factor", rules.proportional}};
+  return read_object(fields, "rope_theta",
+                     rules.yarn_factor > 0    ? scaled
+                     : rules.proportional > 0 ? proportional
+                                              : json::object(),
+                     config, theta, rules);
 }
 
 RopeConfig read_local_rope(text::JsonFields& fields, ModelConfig& config, double theta) {

@@ -21,6 +21,9 @@ struct RopeRules {
   /// config.json describes no rotation; 0: it is not scaled then.
   double yarn_factor = 0;
   int yarn_trained = 0;
+  /// The part of a head that a "proportional" rotation turns, if config.json describes none; 0: the
+  /// rotation is of another kind then.
+  double proportional = 0;
   bool by_layer_type = false; ///< "rope_parameters" holds an object for each kind of layer.
 };
 

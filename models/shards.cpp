@@ -13,16 +13,20 @@ namespace paceline::models {
 namespace {
 
 bool divides(const ModelConfig& c, bool in_blocks, int shards) {
-  const bool heads =
-      c.heads % shards == 0 && (c.kv_heads % shards == 0 || shards % c.kv_heads == 0);
-  if (!heads || c.ffn % shards != 0 || c.vocabulary < shards)
+  if (c.heads % shards != 0 || c.vocabulary < shards)
     return false;
-  const int attended = c.heads / shards * c.head_dim;
   const int tile = in_blocks && shards > 1 ? gpu::mx_block : 1;
+  for (int layer = 0; layer < c.layers; ++layer) {
+    const int kv_heads = c.kv_heads_in(layer);
+    const int attended = c.heads / shards * c.head_dim_in(layer);
+    if ((kv_heads % shards != 0 && shards % kv_heads != 0) || attended % tile != 0 ||
+        (!c.mixture_in(layer) && c.ffn_in(layer) % (shards * tile) != 0))
+      return false;
+  }
   if (c.mixture && (c.mixture->ffn % (shards * std::max(tile, 8)) != 0 ||
                     c.mixture->shared_ffn % (shards * tile) != 0))
     return false;
-  return attended % tile == 0 && c.ffn / shards % tile == 0;
+  return true;
 }
 
 std::vector<int> numbers_that_divide(const ModelConfig& c, bool in_blocks) {
@@ -40,17 +44,21 @@ Range Shard::part(int rows) const {
   return {cut(number), cut(number + 1) - cut(number)};
 }
 
-Range Shard::kv_heads(const ModelConfig& config) const {
-  if (config.kv_heads >= of)
-    return part(config.kv_heads);
-  return {number * config.kv_heads / of, 1};
+Range Shard::kv_heads(int all) const {
+  if (all >= of)
+    return part(all);
+  return {number * all / of, 1};
 }
 
 ModelConfig Shard::config(ModelConfig whole) const {
   const int heads_here = heads(whole).count;
-  whole.kv_heads = kv_heads(whole).count;
-  whole.ffn = ffn(whole).count;
+  whole.kv_heads = kv_heads(whole.kv_heads).count;
+  whole.ffn = part(whole.ffn).count;
   whole.heads = heads_here;
+  for (LayerConfig& layer : whole.mixers) {
+    layer.kv_heads = layer.kv_heads > 0 ? kv_heads(layer.kv_heads).count : 0;
+    layer.ffn = part(layer.ffn).count;
+  }
   if (whole.mixture)
     for (int* width : {&whole.mixture->ffn, &whole.mixture->shared_ffn})
       *width = part(*width).count;

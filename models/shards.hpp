@@ -27,8 +27,7 @@ struct Shard {
   Range heads(const ModelConfig& config) const { return part(config.heads); }
   /// Returns the shard's heads of keys and values. If there are more shards than such heads, each
   /// shard has one, and several have the same.
-  Range kv_heads(const ModelConfig& config) const;
-  Range ffn(const ModelConfig& config) const { return part(config.ffn); }
+  Range kv_heads(int all) const;
   /// Returns the shard's rows of a table. Shards have whole rows, as evenly divided as possible.
   Range part(int rows) const;
 

@@ -14,6 +14,7 @@
 #include <fmt/ranges.h>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 namespace paceline::models {
 
@@ -49,15 +50,18 @@ std::string gibibytes(double bytes) {
 WeightSizes sizes_of(const ModelConfig& c, const TensorSource& tensors, gpu::DType dtype,
                      const LoadOptions& options) {
   const gpu::DeltaRule rule = c.delta.value_or(DeltaConfig()).rule();
-  const double recurrent = double(c.recurrent_in(0, c.layers)) / c.layers;
-  const double attention =
-      (1 - recurrent) * ((c.output_gate ? 3 : 2) * c.heads + 2 * c.kv_heads) * c.head_dim +
-      recurrent * (rule.channels() + 2 * rule.values());
+  double mixers = 0; // numbers that they compute of a row, and that go into the last product
+  for (int i = 0; i < c.layers; ++i)
+    mixers += c.is_recurrent(i) ? rule.channels() + 2 * rule.values()
+                                : c.attention_outputs(i) + c.heads * c.head_dim_in(i);
   const double table = double(c.vocabulary) * c.hidden / 8;
+  const double inputs = double(c.layer_inputs) / 8;
   const double plain = 8.0 * double(gpu::size_of(dtype));
   WeightSizes sizes;
-  sizes.layer = (attention + c.ffn_products() * c.stored_ffn()) * c.hidden / 8 *
-                block_bits(tensors, dtype, options);
+  sizes.layer = (mixers / c.layers + c.ffn_products() * c.stored_ffn()) * c.hidden / 8 *
+                    block_bits(tensors, dtype, options) +
+                3 * inputs * c.hidden * plain;
+  sizes.layer_table = inputs * c.vocabulary * plain;
   sizes.embedding = table * plain;
   sizes.head = table * (options.head ? bits_of(options.head->format) : plain);
   return sizes;
@@ -86,6 +90,49 @@ std::vector<LayerRange> divide_layers(int layers, const WeightSizes& sizes, int 
   return ranges;
 }
 
+Result<void> check_cut(const std::string& location, const ModelConfig& config,
+                       const LayerRange& layers) {
+  for (int i = layers.first; i < layers.end(); ++i)
+    if (const int source = config.mixers[std::size_t(i)].keys_of;
+        source >= 0 && source < layers.first)
+      return fail(ErrorCode::unsupported,
+                  fmt::format("layer {} of {} reads the keys of layer {}, which would be in "
+                              "another stage",
+                              i, text::shown_path(location), source),
+                  fmt::format("end EngineOptions::stage_layers with at least {} layers",
+                              config.layers - source));
+  return {};
+}
+
+namespace {
+
+/// Divides layers as divide_layers does, but for those that read others' keys: these, and the
+/// layers from the first of those others on, are the last stage's at least.
+std::vector<LayerRange> divide_whole(const ModelConfig& config, const WeightSizes& sizes,
+                                     int stages) {
+  int first = config.layers;
+  for (const LayerConfig& layer : config.mixers)
+    first = layer.keys_of >= 0 ? std::min(first, layer.keys_of) : first;
+  std::vector<LayerRange> ranges = divide_layers(config.layers, sizes, stages);
+  if (ranges.back().first <= first || first < stages - 1)
+    return ranges;
+  WeightSizes others = sizes;
+  others.head = 0;
+  ranges = divide_layers(first, others, stages - 1);
+  ranges.push_back({first, config.layers - first});
+  return ranges;
+}
+
+Result<std::vector<LayerRange>> checked(const std::string& location, const ModelConfig& config,
+                                        std::vector<LayerRange> ranges) {
+  for (const LayerRange& layers : ranges)
+    if (auto whole = check_cut(location, config, layers); !whole)
+      return tl::unexpected(whole.error());
+  return ranges;
+}
+
+} // namespace
+
 Result<std::vector<LayerRange>> stages_of(const std::string& location, const ModelConfig& config,
                                           const WeightSizes& sizes, std::size_t devices,
                                           const LoadOptions& options) {
@@ -96,7 +143,7 @@ Result<std::vector<LayerRange>> stages_of(const std::string& location, const Mod
                             config.layers, devices),
                 fmt::format("give EngineOptions::devices at most {}", config.layers));
   if (given.empty())
-    return divide_layers(config.layers, sizes, int(devices));
+    return checked(location, config, divide_whole(config, sizes, int(devices)));
   const bool fits = given.size() == devices && std::ranges::min(given) >= 1 &&
                     std::accumulate(given.begin(), given.end(), 0) == config.layers;
   if (!fits)
@@ -108,7 +155,7 @@ Result<std::vector<LayerRange>> stages_of(const std::string& location, const Mod
   std::vector<LayerRange> ranges;
   for (const int count : given)
     ranges.push_back({ranges.empty() ? 0 : ranges.back().end(), count});
-  return ranges;
+  return checked(location, config, std::move(ranges));
 }
 
 bool in_blocks(const TensorSource& tensors, const LoadOptions& options) {
@@ -128,12 +175,10 @@ DevicePart part_of(const ModelConfig& config, const TensorSource& tensors, gpu::
   const bool first = layers.first == 0;
   const bool last = layers.end() == config.layers;
   const bool one_table = first && last && config.tied_embedding && !options.head;
-  const double bytes =
-      layers.count * sizes.layer + first * sizes.embedding + (last && !one_table) * sizes.head;
-  gpu::KvLayout pages{layers.count - own.recurrent_in(layers.first, layers.count), own.kv_heads,
-                      own.head_dim};
-  pages.dtype = dtype == gpu::DType::bf16 ? gpu::DType::bf16 : gpu::DType::f32;
-  return {layers, std::size_t(bytes), pages.token_bytes()};
+  const double bytes = layers.count * (sizes.layer + sizes.layer_table) + first * sizes.embedding +
+                       (last && !one_table) * sizes.head;
+  const gpu::DType cached = dtype == gpu::DType::bf16 ? gpu::DType::bf16 : gpu::DType::f32;
+  return {layers, std::size_t(bytes), own.token_bytes(layers.first, layers.count, cached)};
 }
 
 } // namespace
@@ -185,7 +230,7 @@ Result<void> check_memory(const std::string& location, const WeightSizes& sizes,
   for (const LayerRange& stage : stages) {
     const bool first = &stage == &stages.front();
     const bool last = &stage == &stages.back() && !stage.without_head;
-    needed.push_back(stage.count * sizes.layer + first * sizes.embedding +
+    needed.push_back(stage.count * (sizes.layer + sizes.layer_table) + first * sizes.embedding +
                      (last && !(first && sizes.head == sizes.embedding)) * sizes.head);
     all += needed.back();
     const gpu::Device& device = *devices[needed.size() - 1];
@@ -211,7 +256,7 @@ Result<void> check_memory(const std::string& location, const WeightSizes& sizes,
 
 Result<void> check_room(const std::string& location, const WeightSizes& sizes, int layers,
                         const gpu::Device& device) {
-  const double wanted = layers * sizes.layer;
+  const double wanted = layers * (sizes.layer + sizes.layer_table);
   const auto free = double(device.memory().available);
   if (wanted <= free)
     return {};

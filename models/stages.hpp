@@ -24,6 +24,8 @@ struct WeightSizes {
   double layer = 0;
   double embedding = 0;
   double head = 0; ///< Read by the last stage, even if it is the embedding.
+  /// Of a layer's embedding (ModelConfig::layer_inputs), of which a step reads a few rows.
+  double layer_table = 0;
 };
 WeightSizes sizes_of(const ModelConfig& config, const TensorSource& tensors, gpu::DType dtype,
                      const LoadOptions& options);
@@ -34,8 +36,13 @@ WeightSizes sizes_of(const ModelConfig& config, const TensorSource& tensors, gpu
 /// `stages`.
 std::vector<LayerRange> divide_layers(int layers, const WeightSizes& sizes, int stages);
 
+/// Refuses to part layers that read another's keys from these. layers: a stage's.
+Result<void> check_cut(const std::string& location, const ModelConfig& config,
+                       const LayerRange& layers);
+
 /// Returns the layers of each device: LoadOptions::stage_layers, or a division by `sizes`. Errors:
-/// more devices than layers, or numbers of layers that do not add up to the model's.
+/// more devices than layers, numbers of layers that do not add up to the model's, or a cut where
+/// there can be none.
 Result<std::vector<LayerRange>> stages_of(const std::string& location, const ModelConfig& config,
                                           const WeightSizes& sizes, std::size_t devices,
                                           const LoadOptions& options);

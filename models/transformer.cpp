@@ -49,8 +49,8 @@ public:
   int handed_on() const override { return first_shard().is_last() ? 0 : config_.hidden; }
   bool leaves_wanted() const override { return first_shard().ends() && !first_shard().is_last(); }
   gpu::KvShape kv_shape(int page_tokens) const override {
-    return {page_tokens, first_shard().layout(page_tokens).token_bytes(), config_.features(),
-            int(shards_.size()), first_shard().states().bytes()};
+    return {page_tokens, first_shard().token_bytes(), config_.features(), int(shards_.size()),
+            first_shard().states().bytes()};
   }
   int page_tokens_multiple() const override { return 2; } // keys of bf16 are stored in pairs
   /// A head reads the features of all positions, so with taps there is no window.
@@ -95,7 +95,7 @@ public:
         return tl::unexpected(logits.error());
       space->logit_rows = *logits;
     }
-    if (!first_shard().is_first() || !first_shard().is_last()) {
+    if (!first_shard().is_first() || !first_shard().is_last() || config_.layer_inputs > 0) {
       space->every.resize(std::size_t(max_rows));
       std::iota(space->every.begin(), space->every.end(), 0);
     }
@@ -159,17 +159,20 @@ private:
     all(&Pass::enter);
     if (first_shard().is_first())
       add_up(operations, passes);
+    if (config_.layer_inputs > 0)
+      all(&Pass::make_inputs);
     const bool tells = operations.rank() == 0 && here.first == 0 && workspace.nearly_done;
-    for (int i = 0; i < first_shard().layers(); ++i) {
-      if (tells && i + 1 == first_shard().layers())
+    const int narrowing = config_.last_for_all() - first_shard().weights().first_layer;
+    const int own = first_shard().layers() - 1;
+    const int last = wanted == 0 ? std::min(narrowing, own) : own;
+    for (int i = 0; i <= last; ++i) {
+      if (tells && i == last)
         workspace.nearly_done();
       all(&Pass::store, i);
-      const bool ends = first_shard().ends() && i + 1 == first_shard().layers() &&
-                        !config_.taps_end(); // Else all rows go on.
-      if (ends && wanted == 0)
+      if (i == narrowing && wanted == 0)
         return;
-      if (ends && wanted < space.rows.rows())
-        all(&Pass::narrow);
+      if (i == narrowing && wanted < space.rows.rows())
+        all(&Pass::narrow, i);
       // Attention has read its rows already, so another part that reads the same may come first.
       const auto add = [&](auto part) {
         all(part, i);
@@ -177,6 +180,8 @@ private:
       };
       add(config_.parallel ? &Pass::feed_forward : &Pass::attend);
       add(config_.parallel ? &Pass::attend : &Pass::feed_forward);
+      if (config_.layer_inputs > 0)
+        all(&Pass::add_input, i);
     }
     all(&Pass::leave);
   }

@@ -1,27 +1,13 @@
 #include "models/transformer_shard.hpp"
 
+#include "models/row_products.hpp"
+
 #include <algorithm>
 #include <cassert>
 #include <utility>
 
 namespace paceline::models {
 namespace {
-
-const float* floats(const Norm& norm) {
-  return norm ? reinterpret_cast<const float*>(norm->data()) : nullptr;
-}
-
-/// Computes out (+)= in * w^T.
-void multiply(gpu::Operations& operations, gpu::Tensor out, gpu::Tensor in, const gpu::Weight& w,
-              int fast, bool add = false) {
-  const int exact = in.rows - fast;
-  if (fast > 0)
-    operations.linear_fast(out.slice(exact, fast), in.slice(exact, fast), w, add);
-  if (exact > 0 && add)
-    operations.linear_add(out.slice(0, exact), in.slice(0, exact), w);
-  else if (exact > 0)
-    operations.linear(out.slice(0, exact), in.slice(0, exact), w);
-}
 
 Result<std::shared_ptr<gpu::Buffer>> allocate_near(gpu::Device& device, const gpu::Device* readers,
                                                    std::size_t bytes) {
@@ -63,7 +49,11 @@ std::vector<std::shared_ptr<const gpu::Weight>> TransformerShard::dense_weights(
       all.insert(all.end(), {block.gate_up, block.down});
     if (block.shared_down)
       all.insert(all.end(), {block.shared_gate_up, block.shared_down});
+    if (block.input_gate)
+      all.insert(all.end(), {block.input_gate, block.input_out});
   }
+  if (weights_.input_projection)
+    all.push_back(weights_.input_projection);
   return all;
 }
 
@@ -88,11 +78,17 @@ Result<void> TransformerShard::allocate(TransformerWorkspace& workspace, const g
                                         int max_rows, int max_logit_rows) const {
   const ModelConfig& c = config_;
   const gpu::DeltaRule rule = c.delta ? c.delta->rule() : gpu::DeltaRule();
-  const int queries = c.heads * c.head_dim;
-  const int qkv = std::max(queries * (c.output_gate ? 2 : 1) + 2 * c.kv_heads * c.head_dim,
-                           rule.channels() + rule.values());
-  const int attended = std::max(queries, rule.values());
-  const int addend = place_.is_one() ? 0 : c.hidden;
+  int qkv = rule.channels() + rule.values();
+  int ffn = 0;
+  for (int i = weights_.first_layer; i < weights_.first_layer + layers(); ++i) {
+    if (!c.is_recurrent(i))
+      qkv = std::max(qkv, c.attention_outputs(i));
+    if (!c.mixture_in(i))
+      ffn = std::max(ffn, c.ffn_in(i));
+  }
+  const int attended = std::max(c.heads * c.widest_head(), rule.values());
+  const int apart = c.mixture && c.mixture->apart ? 2 * c.hidden : 0;
+  const int addend = place_.is_one() ? 0 : std::max(c.hidden, apart);
   ShardSpace& space = workspace.shards[std::size_t(place_.number)];
   struct Part {
     gpu::Tensor* tensor;
@@ -103,7 +99,6 @@ Result<void> TransformerShard::allocate(TransformerWorkspace& workspace, const g
   const bool blocks = !is_tail();
   const bool narrows = blocks && ends();
   const int rows = blocks ? max_rows : max_logit_rows;
-  const int ffn = blocks && c.mixtures() < c.layers ? c.ffn : 0;
   const MixtureConfig mixture = blocks ? c.mixture.value_or(MixtureConfig()) : MixtureConfig();
   const int picks = rows * mixture.top_k;
   const std::size_t routing = gpu::Routing::bytes(rows, mixture.experts, mixture.top_k);
@@ -122,10 +117,14 @@ Result<void> TransformerShard::allocate(TransformerWorkspace& workspace, const g
       {&space.mixture.routing, 1, mixture.experts > 0 ? int(routing / sizeof(float)) : 0},
       {&space.mixture.shared_gate_up, rows, 2 * mixture.shared_ffn},
       {&space.mixture.shared_activated, rows, mixture.shared_ffn},
+      {&space.mixture.apart, rows, blocks ? apart : 0},
+      {&space.inputs.all, rows, layers() * c.layer_inputs},
+      {&space.inputs.projected, rows, layers() * c.layer_inputs},
+      {&space.inputs.gated, rows, 2 * c.layer_inputs},
+      {&space.inputs.activated, rows, c.layer_inputs},
       {&space.last, max_logit_rows, narrows ? c.hidden : 0},
       {&space.last_qkv, max_logit_rows, narrows ? qkv : 0},
-      {&space.last_attended, max_logit_rows,
-       narrows && c.is_recurrent(c.layers - 1) ? attended : 0},
+      {&space.last_attended, max_logit_rows, narrows && c.delta ? attended : 0},
       {&space.tapped, max_rows, c.reads_beside(0) ? c.fusion->features : 0},
       {&space.fused, max_rows, c.fusion ? 2 * c.hidden : 0},
       {&space.addends[0], max_rows, addend, &group},
@@ -145,8 +144,8 @@ Result<void> TransformerShard::allocate(TransformerWorkspace& workspace, const g
 
 void TransformerShard::plan(const gpu::KvPool& pool, TransformerWorkspace& workspace) const {
   ShardSpace& own = workspace.shards[std::size_t(place_.number)];
-  own.cache = {&pool.shard(place_.number), layout(pool.shape().page_tokens), 0};
-  own.states = {own.cache.pool, states(), 0};
+  own.pool = &pool.shard(place_.number);
+  own.states = {own.pool, states(), 0};
   own.tokens.clear();
   if (place_.number > 0 && is_first())
     for (const TokenId token : workspace.tokens)
@@ -158,68 +157,6 @@ TransformerShard::Pass::Pass(const TransformerShard& shard, TransformerWorkspace
       map_(&workspace.rows),
       at_(own_.all.first(shard.is_tail() ? int(workspace.wanted.size()) : workspace.rows.rows())) {
   at_.fast = workspace.fast;
-}
-
-void TransformerShard::Pass::enter(gpu::Operations& operations) {
-  begins_ = !shard_.place_.is_one() && shard_.is_first();
-  if (config().fusion)
-    join(operations);
-  else if (shard_.is_first())
-    embed(operations, begins_ ? addend(own_) : at_.residual);
-  else
-    operations.gather(at_.residual, space_.received, space_.first_rows(rows()));
-}
-
-void TransformerShard::Pass::embed(gpu::Operations& operations, gpu::Tensor out) const {
-  const float scale = config().embedding_scale;
-  const gpu::Weight& table = *shard_.weights_.embedding;
-  if (!space_.drawn.empty())
-    operations.embed_drawn(out, table, space_.drawn, scale);
-  else
-    operations.embed(out, table, shard_.place_.number > 0 ? own_.tokens : space_.tokens, scale);
-  if (shard_.weights_.positions)
-    operations.embed_add(out, *shard_.weights_.positions, space_.rows.position);
-}
-
-/// Sets the residual to the features of the position before each row. Several of the target are
-/// combined into one; the head's own, where it goes on alone, are as its last row left them.
-void TransformerShard::Pass::take_features(gpu::Operations& operations) const {
-  const FeaturePlan& plan = space_.features;
-  if (const int rows = plan.tapped.rows()) {
-    const gpu::Tensor one = at_.normed.slice(0, rows);
-    if (config().reads_beside(0)) {
-      operations.gather(own_.tapped.slice(0, rows), plan.target, plan.tapped.from);
-      operations.linear(one, own_.tapped.slice(0, rows), *shard_.weights_.fusion);
-    } else {
-      operations.gather(one, plan.target, plan.tapped.from);
-    }
-    operations.scatter(at_.residual, one, plan.tapped.to);
-  }
-  if (const int rows = plan.drafted.rows()) {
-    operations.gather(at_.normed.slice(0, rows), plan.own, plan.drafted.from);
-    operations.scatter(at_.residual, at_.normed.slice(0, rows), plan.drafted.to);
-  }
-}
-
-/// Joins the embedding of a token with the features of the position before, each normalised. Either
-/// the first block reads both, and the features are the residual, or a product of both is.
-void TransformerShard::Pass::join(gpu::Operations& operations) const {
-  const TransformerWeights& weights = shard_.weights_;
-  const bool beside = config().reads_beside(0);
-  take_features(operations);
-  const int hidden = config().hidden;
-  const float epsilon = config().norm_epsilon;
-  const gpu::Tensor fused = own_.fused.slice(0, rows());
-  embed(operations, at_.normed);
-  operations.rms_norm(fused.columns(0, hidden), at_.normed,
-                      floats(beside ? weights.blocks.front().attention_norm : weights.token_norm),
-                      epsilon);
-  operations.rms_norm(fused.columns(hidden, hidden), at_.residual, floats(weights.fusion_norm),
-                      epsilon);
-  if (!beside)
-    operations.linear(at_.residual, fused, *weights.fusion);
-  else if (config().fusion->norm_before_residual)
-    operations.rms_norm(at_.residual, at_.residual, floats(weights.fusion_norm), epsilon);
 }
 
 /// Leaves `rows` in the pages, a layer's input, if a head reads it.
@@ -248,28 +185,49 @@ gpu::Tensor TransformerShard::Pass::input(gpu::Operations& operations, const Nor
   return at_.normed;
 }
 
+/// Returns where a sublayer's output is put, before what is behind it.
+gpu::Tensor TransformerShard::Pass::given(const Behind& behind) const {
+  return behind.first_half ? own_.mixture.apart.slice(0, rows()) : at_.normed;
+}
+
 /// Adds a sublayer's output to the residual, normalised if the family has a norm behind it. A shard
 /// leaves its part for `add_up`. give(out, add): sets `out` to the output, or adds it.
 template <class F>
-void TransformerShard::Pass::output(gpu::Operations& operations, const Norm& norm, const F& give) {
+void TransformerShard::Pass::output(gpu::Operations& operations, const Behind& behind,
+                                    const F& give) {
   if (!shard_.place_.is_one()) {
-    behind_ = floats(norm);
-    return give(addend(own_), false);
+    behind_ = behind;
+    return give(addend(own_, given(behind).cols), false);
   }
-  if (!norm)
+  if (!behind.norm)
     return give(at_.residual, true);
-  give(at_.normed, false);
-  operations.rms_norm_add(at_.residual, at_.normed, floats(norm), config().norm_epsilon);
+  give(given(behind), false);
+  add_normed(operations, behind);
+}
+
+/// Adds to the residual what `given` holds.
+void TransformerShard::Pass::add_normed(gpu::Operations& operations, const Behind& behind) {
+  const int hidden = config().hidden;
+  const float epsilon = config().norm_epsilon;
+  if (behind.first_half) {
+    const gpu::Tensor halves = given(behind);
+    operations.rms_norm(at_.normed, halves.columns(0, hidden), behind.first_half, epsilon);
+    operations.rms_norm_add(at_.normed, halves.columns(hidden, hidden), behind.second_half, epsilon,
+                            1);
+  }
+  operations.rms_norm_add(at_.residual, at_.normed, behind.norm, epsilon, behind.scale);
 }
 
 void TransformerShard::Pass::add_up(gpu::Operations& operations) {
+  const Behind behind = std::exchange(behind_, {});
+  const gpu::Tensor sum = given(behind);
   parts_.clear();
   for (const ShardSpace& shard : space_.shards)
-    parts_.push_back(addend(shard));
+    parts_.push_back(addend(shard, sum.cols));
   ++sums_;
-  if (const float* norm = std::exchange(behind_, nullptr)) {
-    operations.sum(at_.normed, parts_, false);
-    operations.rms_norm_add(at_.residual, at_.normed, norm, config().norm_epsilon);
+  if (behind.norm) {
+    operations.sum(sum, parts_, false);
+    add_normed(operations, behind);
   } else {
     operations.sum(at_.residual, parts_, !std::exchange(begins_, false));
   }
@@ -285,22 +243,24 @@ void TransformerShard::Pass::store(gpu::Operations& operations, int i) {
            c.reads_beside(number(i)) ? own_.fused.slice(0, rows())
                                      : input(operations, b.attention_norm),
            *b.qkv, at_.fast);
-  gpu::HeadNorms norms;
-  if (c.qk_norm == QkNorm::per_head)
-    norms = {floats(b.query_norm), floats(b.key_norm), c.norm_epsilon};
+  gpu::HeadNorms norms{.epsilon = c.norm_epsilon, .value = floats(b.value_norm)};
+  if (c.qk_norm == QkNorm::per_head) {
+    norms.query = floats(b.query_norm);
+    norms.key = floats(b.key_norm);
+  }
   if (c.qk_norm == QkNorm::full_width)
-    norm_full_width(operations, b);
+    norm_full_width(operations, i);
   const int rope = layer(i).rope;
-  operations.rope_store(queries(), c.heads,
+  operations.rope_store(queries(i), c.heads,
                         rope < 0 ? gpu::RopeTable() : shard_.ropes_[std::size_t(rope)], norms,
                         *map_, cache(i));
 }
 
-/// Returns queries, keys and values, without the gates before them.
-gpu::Tensor TransformerShard::Pass::queries() const {
+/// Returns queries, and keys and values if the layer has its own, without the gates before them.
+gpu::Tensor TransformerShard::Pass::queries(int i) const {
   const ModelConfig& c = config();
-  return at_.qkv.columns(c.output_gate ? c.heads * c.head_dim : 0,
-                         (c.heads + 2 * c.kv_heads) * c.head_dim);
+  const int gates = c.output_gate ? c.heads * c.head_dim_in(number(i)) : 0;
+  return at_.qkv.columns(gates, c.attention_outputs(number(i)) - gates);
 }
 
 /// Advances the states of layer `i` by all rows.
@@ -322,34 +282,33 @@ void TransformerShard::Pass::advance(gpu::Operations& operations, int i) {
 /// Adds what a recurrent layer gives, normalised and gated.
 void TransformerShard::Pass::give_values(gpu::Operations& operations, const TransformerBlock& b) {
   const gpu::DeltaRule rule = config().delta->rule();
-  const gpu::Tensor given = at_.attended.columns(0, rule.values());
-  operations.gated_rms_norm(given, at_.qkv.columns(rule.channels(), rule.values()),
+  const gpu::Tensor values = at_.attended.columns(0, rule.values());
+  operations.gated_rms_norm(values, at_.qkv.columns(rule.channels(), rule.values()),
                             floats(b.delta_norm), rule.value_dim, config().norm_epsilon);
-  output(operations, b.attention_post_norm, [&](gpu::Tensor out, bool add) {
-    multiply(operations, out, given, *b.attention_out, at_.fast, add);
+  output(operations, {floats(b.attention_post_norm)}, [&](gpu::Tensor out, bool add) {
+    multiply(operations, out, values, *b.attention_out, at_.fast, add);
   });
 }
 
 /// Normalises all queries of a row together, and all keys (OLMo 2).
-void TransformerShard::Pass::norm_full_width(gpu::Operations& operations,
-                                             const TransformerBlock& block) const {
+void TransformerShard::Pass::norm_full_width(gpu::Operations& operations, int i) const {
   const ModelConfig& c = config();
-  const int width = c.heads * c.head_dim;
-  const gpu::Tensor all = queries();
-  const gpu::Tensor own = all.columns(0, width);
-  const gpu::Tensor keys = all.columns(width, c.kv_heads * c.head_dim);
-  operations.rms_norm(own, own, floats(block.query_norm), c.norm_epsilon);
-  operations.rms_norm(keys, keys, floats(block.key_norm), c.norm_epsilon);
+  const int dim = c.head_dim_in(number(i));
+  const gpu::Tensor all = queries(i);
+  const gpu::Tensor own = all.columns(0, c.heads * dim);
+  const gpu::Tensor keys = all.columns(own.cols, c.kv_heads_in(number(i)) * dim);
+  operations.rms_norm(own, own, floats(block(i).query_norm), c.norm_epsilon);
+  operations.rms_norm(keys, keys, floats(block(i).key_norm), c.norm_epsilon);
 }
 
-void TransformerShard::Pass::narrow(gpu::Operations& operations) {
+void TransformerShard::Pass::narrow(gpu::Operations& operations, int i) {
   const int wanted = int(space_.wanted.size());
   Activations out = own_.all.first(wanted);
   out.residual = own_.last.slice(0, wanted);
   out.qkv = own_.last_qkv.slice(0, wanted);
   operations.gather(out.residual, at_.residual, space_.wanted);
   operations.gather(out.qkv, at_.qkv, space_.wanted);
-  if (is_recurrent(shard_.layers() - 1)) {
+  if (is_recurrent(i)) {
     out.attended = own_.last_attended.slice(0, wanted);
     operations.gather(out.attended, at_.attended, space_.wanted);
   }
@@ -361,35 +320,61 @@ void TransformerShard::Pass::attend(gpu::Operations& operations, int i) {
   if (is_recurrent(i))
     return give_values(operations, block(i));
   const ModelConfig& c = config();
-  const gpu::Tensor attended = at_.attended.columns(0, c.heads * c.head_dim);
+  const gpu::Tensor attended = at_.attended.columns(0, c.heads * c.head_dim_in(number(i)));
   operations.attention(
-      attended, queries(), c.heads,
+      attended, queries(i), c.heads,
       {c.attention_scale, c.attention_soft_cap, layer(i).window, floats(block(i).sinks)}, *map_,
       cache(i));
   if (c.output_gate)
     operations.scale_by_sigmoid(attended, at_.qkv.columns(0, attended.cols));
-  output(operations, block(i).attention_post_norm, [&](gpu::Tensor out, bool add) {
+  output(operations, {floats(block(i).attention_post_norm)}, [&](gpu::Tensor out, bool add) {
     multiply(operations, out, attended, *block(i).attention_out, at_.fast, add);
   });
 }
 
 void TransformerShard::Pass::feed_forward(gpu::Operations& operations, int i) {
   const TransformerBlock& b = block(i);
-  b.router ? feed_experts(operations, b) : feed_dense(operations, b);
+  b.router ? feed_experts(operations, b) : feed_dense(operations, i);
 }
 
-void TransformerShard::Pass::feed_dense(gpu::Operations& operations, const TransformerBlock& b) {
+/// Returns what is behind a feed-forward; the layer's factor, if it ends the layer.
+TransformerShard::Pass::Behind
+TransformerShard::Pass::behind_feed_forward(const TransformerBlock& b) const {
+  return {floats(b.ffn_post_norm), b.input_gate ? 1 : b.scale, floats(b.expert_post_norm),
+          floats(b.shared_post_norm)};
+}
+
+void TransformerShard::Pass::feed_dense(gpu::Operations& operations, int i) {
+  const TransformerBlock& b = block(i);
   const bool gated = config().gated;
   const bool same_norm = config().parallel && !b.ffn_norm;
-  multiply(operations, gated ? at_.gate_up : at_.activated,
-           input(operations, same_norm ? b.attention_norm : b.ffn_norm), *b.gate_up, at_.fast);
+  const int ffn = config().ffn_in(number(i));
+  const gpu::Tensor activated = at_.activated.columns(0, ffn);
+  const gpu::Tensor made = gated ? at_.gate_up.columns(0, 2 * ffn) : activated;
+  multiply(operations, made, input(operations, same_norm ? b.attention_norm : b.ffn_norm),
+           *b.gate_up, at_.fast);
   if (gated)
-    operations.gate(at_.activated, at_.gate_up, config().gating);
+    operations.gate(activated, made, config().gating);
   else
-    operations.activate(at_.activated, at_.activated, config().gating.activation);
-  output(operations, b.ffn_post_norm, [&](gpu::Tensor out, bool add) {
-    multiply(operations, out, at_.activated, *b.down, at_.fast, add);
+    operations.activate(activated, activated, config().gating.activation);
+  output(operations, behind_feed_forward(b), [&](gpu::Tensor out, bool add) {
+    multiply(operations, out, activated, *b.down, at_.fast, add);
   });
+}
+
+void TransformerShard::Pass::add_input(gpu::Operations& operations, int i) {
+  const TransformerBlock& b = block(i);
+  const int width = config().layer_inputs;
+  const gpu::Tensor gated = own_.inputs.gated.slice(0, rows());
+  const gpu::Tensor activated = own_.inputs.activated.slice(0, rows());
+  const bool narrow = map_ == &space_.wanted_rows;
+  multiply(operations, gated.columns(0, width), at_.residual, *b.input_gate, at_.fast);
+  operations.gather(gated.columns(width, width), own_.inputs.all.columns(i * width, width),
+                    narrow ? std::span<const std::int32_t>(space_.wanted)
+                           : space_.first_rows(rows()));
+  operations.gate(activated, gated, config().gating);
+  multiply(operations, at_.normed, activated, *b.input_out, at_.fast);
+  add_normed(operations, {floats(b.input_post_norm), b.scale});
 }
 
 /// Feeds rows to the experts that the router chooses. Every shard has the whole router and a part
@@ -399,24 +384,29 @@ void TransformerShard::Pass::feed_experts(gpu::Operations& operations, const Tra
   const MixtureSpace& space = own_.mixture;
   const auto routing = gpu::Routing::in(reinterpret_cast<std::byte*>(space.routing.data), rows(),
                                         mixture.experts, mixture.top_k);
-  const gpu::Tensor in = input(operations, b.ffn_norm);
+  const bool apart = mixture.apart;
+  gpu::Tensor in = input(operations, apart ? b.router_norm : b.ffn_norm);
   const gpu::Tensor scores = space.scores.slice(0, rows());
   const gpu::Tensor gate_up = space.gate_up.slice(0, routing.picks());
   const gpu::Tensor activated = space.activated.slice(0, routing.picks());
-  const gpu::Tensor given = space.out.slice(0, routing.picks());
+  const gpu::Tensor picked = space.out.slice(0, routing.picks());
   operations.linear(scores, in, *b.router);
-  operations.route(routing, scores.columns(0, mixture.experts), floats(b.choice_bias),
-                   mixture.router);
+  gpu::RouterOptions options = mixture.router;
+  options.expert_scales = floats(b.expert_scales);
+  operations.route(routing, scores.columns(0, mixture.experts), floats(b.choice_bias), options);
+  if (apart)
+    in = input(operations, b.expert_norm);
   operations.expert_linear(gate_up, in, gpu::RoutedRows::by_row, *b.gate_up, routing);
   operations.gate(activated, gate_up, config().gating);
-  operations.expert_linear(given, activated, gpu::RoutedRows::by_slot, *b.down, routing);
+  operations.expert_linear(picked, activated, gpu::RoutedRows::by_slot, *b.down, routing);
   if (b.shared_down)
-    activate_shared(operations, b, in, scores);
-  output(operations, b.ffn_post_norm, [&](gpu::Tensor out, bool add) {
-    operations.combine(out, given, routing, add);
-    if (b.shared_down)
-      multiply(operations, out, space.shared_activated.slice(0, rows()), *b.shared_down, at_.fast,
-               true);
+    activate_shared(operations, b, apart ? input(operations, b.ffn_norm) : in, scores);
+  output(operations, behind_feed_forward(b), [&](gpu::Tensor out, bool add) {
+    const int hidden = config().hidden;
+    operations.combine(out.columns(0, hidden), picked, routing, add);
+    if (b.shared_down) // beside the experts' output, or added to it
+      multiply(operations, out.columns(apart ? hidden : 0, hidden),
+               space.shared_activated.slice(0, rows()), *b.shared_down, at_.fast, !apart);
   });
 }
 
@@ -430,36 +420,6 @@ void TransformerShard::Pass::activate_shared(gpu::Operations& operations, const 
   operations.gate(activated, gate_up, config().gating);
   if (config().mixture->shared_gate)
     operations.scale_by_sigmoid(activated, scores.columns(config().mixture->experts, 1));
-}
-
-/// Returns those of `rows` whose logits are asked for.
-gpu::Tensor TransformerShard::Pass::wanted_of(gpu::Operations& operations, gpu::Tensor rows) const {
-  const int wanted = int(space_.wanted.size());
-  if (wanted == rows.rows)
-    return rows;
-  const gpu::Tensor out = own_.last.slice(0, wanted);
-  operations.gather(out, rows, space_.wanted);
-  return out;
-}
-
-void TransformerShard::Pass::leave(gpu::Operations& operations) {
-  const ModelConfig& c = config();
-  if (!shard_.is_last()) {
-    if (shard_.place_.number == 0) // the residual is the same on all shards
-      operations.gather(space_.left.slice(0, rows()), at_.residual, space_.first_rows(rows()));
-    return;
-  }
-  normalise(operations, at_.normed, at_.residual, shard_.weights_.final_norm);
-  if (c.fusion)
-    operations.scatter(space_.features.own, c.fusion->goes_on_normed ? at_.normed : at_.residual,
-                       space_.features.left);
-  tap(operations, c.layers, at_.normed);
-  const gpu::Tensor logits = own_.logits.slice(0, int(space_.wanted.size()));
-  if (logits.rows == 0)
-    return;
-  operations.linear(logits, wanted_of(operations, at_.normed), *shard_.weights_.head);
-  if (c.logit_soft_cap > 0)
-    operations.soft_cap(logits, c.logit_soft_cap);
 }
 
 } // namespace paceline::models

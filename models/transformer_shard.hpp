@@ -36,6 +36,16 @@ struct MixtureSpace {
   gpu::Tensor routing;          ///< Memory of a gpu::Routing.
   gpu::Tensor shared_gate_up;   ///< [rows, 2 shared_ffn]
   gpu::Tensor shared_activated; ///< [rows, shared_ffn]
+  /// [rows, 2 hidden]: what experts and shared expert give, of a mixture that is apart.
+  gpu::Tensor apart;
+};
+
+/// What a layer's input passes through (ModelConfig::layer_inputs).
+struct InputSpace {
+  gpu::Tensor all;       ///< [rows, layers * layer_inputs]: every layer's input.
+  gpu::Tensor projected; ///< The same size.
+  gpu::Tensor gated;     ///< [rows, 2 layer_inputs]: gates, and beside them a layer's input.
+  gpu::Tensor activated; ///< [rows, layer_inputs]
 };
 
 /// One shard's memory for passes.
@@ -48,14 +58,16 @@ struct ShardSpace {
   /// [max_logit_rows, the shard's part of the vocabulary]: columns of all logits.
   gpu::Tensor logits;
   MixtureSpace mixture;
+  InputSpace inputs;
   gpu::Tensor tapped; ///< [rows, features]: what a head reads of another model.
   gpu::Tensor fused;  ///< [rows, 2 hidden]: a token, and what a head joins with it.
-  /// [rows, hidden]: addends of sums over all shards. Two in turn: before a shard writes to one
+  /// [rows, hidden, or 2 hidden if a mixture is apart]: addends of sums over all shards, without
+  /// gaps between rows of either width. Two in turn: before a shard writes to one
   /// again, all shards have met since it was read. Empty: there is no other shard.
   std::array<gpu::Tensor, 2> addends;
   /// Ids counted from the first one of the shard's part of the embedding; empty in the first shard.
   std::vector<TokenId> tokens;
-  gpu::KvLayer cache;
+  const gpu::KvPool* pool = nullptr;
   gpu::StateLayer states;
 };
 
@@ -113,12 +125,10 @@ public:
   std::vector<std::shared_ptr<const gpu::Weight>> dense_weights() const;
   std::vector<std::shared_ptr<const gpu::Weight>> small_weights() const;
   std::vector<std::shared_ptr<const gpu::Weight>> expert_weights() const;
-  gpu::KvLayout layout(int page_tokens) const {
-    return {layers() - recurrent(), config_.kv_heads, config_.head_dim, page_tokens,
-            weights_.cached};
+  /// Returns the bytes of a position's keys and values in these layers.
+  std::size_t token_bytes() const {
+    return config_.token_bytes(weights_.first_layer, layers(), weights_.cached);
   }
-  /// Returns how many of these layers are recurrent.
-  int recurrent() const { return config_.recurrent_in(weights_.first_layer, layers()); }
   gpu::StateLayout states() const { return config_.states_of(weights_.first_layer, layers()); }
   /// Allocates the shard's memory. group: the device of all shards.
   Result<void> allocate(TransformerWorkspace& workspace, const gpu::Device& group, int max_rows,
@@ -129,19 +139,34 @@ public:
   /// A shard's way through a pass, on one rank of its team. After `enter`, `attend` and
   /// `feed_forward` all shards meet, and `add_up` follows.
   class Pass {
+    /// What a sublayer's output goes through before the residual.
+    struct Behind {
+      const float* norm = nullptr; ///< Null: nothing.
+      float scale = 1;             ///< Factor of the sum with the residual, if there is a norm.
+      /// Norms of the two halves of a wide output, which are added up before the norm; null: it has
+      /// no halves.
+      const float* first_half = nullptr;
+      const float* second_half = nullptr;
+    };
+
   public:
     Pass(const TransformerShard& shard, TransformerWorkspace& workspace);
 
     /// Takes the rows as they come into the first of these layers.
     void enter(gpu::Operations& operations);
+    /// Makes what these layers read of a token beside its row (ModelConfig::layer_inputs). All
+    /// shards make the same.
+    void make_inputs(gpu::Operations& operations);
     /// Stores keys and values of all rows in the cache, for layer `i` of these, or advances its
     /// states by them.
     void store(gpu::Operations& operations, int i);
-    /// Drops rows whose logits are not asked for, once the last block has stored its keys and
-    /// values: a prompt's other rows end here.
-    void narrow(gpu::Operations& operations);
+    /// Drops rows whose logits are not asked for, once the last block that does so has stored its
+    /// keys and values: a prompt's other rows end here.
+    void narrow(gpu::Operations& operations, int i);
     void attend(gpu::Operations& operations, int i);
     void feed_forward(gpu::Operations& operations, int i);
+    /// Adds what layer `i` makes of its own input, if it has one. All shards compute the same.
+    void add_input(gpu::Operations& operations, int i);
     /// Adds what the shards have left for one another to the residual.
     void add_up(gpu::Operations& operations);
     /// Gives the rows as they leave the last of these layers: to the next stage, or as logits.
@@ -159,16 +184,23 @@ public:
     int recurrent_before(int i) const {
       return config().recurrent_in(shard_.weights_.first_layer, i);
     }
+    /// Returns the keys and values that layer `i` stores, or reads of another layer.
     gpu::KvLayer cache(int i) const {
-      return {own_.cache.pool, own_.cache.layout, i - recurrent_before(i)};
+      const gpu::KvPool* pool = own_.pool;
+      return {pool,
+              config().pages_of(number(i), shard_.weights_.first_layer, pool->shape().page_tokens,
+                                shard_.weights_.cached),
+              0};
     }
-    gpu::Tensor queries() const;
+    gpu::Tensor queries(int i) const;
     void advance(gpu::Operations& operations, int i);
     void give_values(gpu::Operations& operations, const TransformerBlock& block);
-    gpu::Tensor addend(const ShardSpace& shard) const {
-      return shard.addends[sums_ % 2].slice(0, rows());
+    gpu::Tensor addend(const ShardSpace& shard, int width) const {
+      return {shard.addends[sums_ % 2].data, rows(), width, width};
     }
     void embed(gpu::Operations& operations, gpu::Tensor out) const;
+    void embed_tokens(gpu::Operations& operations, gpu::Tensor out, const gpu::Weight& table,
+                      const std::vector<TokenId>& tokens, float scale) const;
     void normalise(gpu::Operations& operations, gpu::Tensor out, gpu::Tensor in,
                    const Norm& norm) const;
     void take_features(gpu::Operations& operations) const;
@@ -177,12 +209,15 @@ public:
     gpu::Tensor wanted_of(gpu::Operations& operations, gpu::Tensor rows) const;
     gpu::Tensor input(gpu::Operations& operations, const Norm& norm) const;
     template <class F>
-    void output(gpu::Operations& operations, const Norm& norm, const F& give);
-    void feed_dense(gpu::Operations& operations, const TransformerBlock& block);
+    void output(gpu::Operations& operations, const Behind& behind, const F& give);
+    gpu::Tensor given(const Behind& behind) const;
+    void add_normed(gpu::Operations& operations, const Behind& behind);
+    Behind behind_feed_forward(const TransformerBlock& block) const;
+    void feed_dense(gpu::Operations& operations, int i);
     void feed_experts(gpu::Operations& operations, const TransformerBlock& block);
     void activate_shared(gpu::Operations& operations, const TransformerBlock& block, gpu::Tensor in,
                          gpu::Tensor scores) const;
-    void norm_full_width(gpu::Operations& operations, const TransformerBlock& block) const;
+    void norm_full_width(gpu::Operations& operations, int i) const;
 
     const TransformerShard& shard_;
     TransformerWorkspace& space_;
@@ -190,10 +225,9 @@ public:
     const gpu::RowMap* map_;
     Activations at_;
     std::size_t sums_ = 0;
-    /// How `add_up` uses the sum: it becomes the residual, or is added to it, normalised first if
-    /// there is a weight for that.
+    /// How `add_up` uses the sum: it becomes the residual, or is added to it.
     bool begins_ = false;
-    const float* behind_ = nullptr;
+    Behind behind_;
     std::vector<gpu::Tensor> parts_;
   };
 

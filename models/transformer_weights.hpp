@@ -26,6 +26,7 @@ struct TransformerBlock {
   Norm delta_norm; ///< [value_dim]
   Norm query_norm; ///< [head_dim], or all heads' with QkNorm::full_width
   Norm key_norm;   ///< [head_dim], or all heads' with QkNorm::full_width
+  Norm value_norm; ///< [head_dim], of ones (ModelConfig::value_norm)
   std::shared_ptr<const gpu::Weight> attention_out; ///< [hidden, heads * head_dim], or values
   std::shared_ptr<gpu::Buffer> sinks;               ///< [heads], f32; null: the family has none.
   Norm attention_post_norm;                         ///< [hidden]
@@ -34,12 +35,23 @@ struct TransformerBlock {
   /// dense. In a mixture `gate_up` and `down` hold all experts' one below the other.
   std::shared_ptr<const gpu::Weight> router;
   std::shared_ptr<gpu::Buffer> choice_bias; ///< [experts], f32; null: experts are chosen by score.
+  // Weights of a mixture that is apart (MixtureConfig::apart).
+  std::shared_ptr<gpu::Buffer> expert_scales; ///< [experts], f32
+  Norm router_norm;                           ///< [hidden], like the next ones.
+  Norm expert_norm;
+  Norm expert_post_norm;
+  Norm shared_post_norm;
   std::shared_ptr<const gpu::Weight> shared_gate_up; ///< Of the shared expert; null: there is none.
   std::shared_ptr<const gpu::Weight> shared_down;
   /// gate, up one below the other, or only up (ModelConfig::gated)
   std::shared_ptr<const gpu::Weight> gate_up;
   std::shared_ptr<const gpu::Weight> down; ///< [hidden, ffn]
   Norm ffn_post_norm;                      ///< [hidden]
+  // Weights of what a layer reads of a token (ModelConfig::layer_inputs).
+  std::shared_ptr<const gpu::Weight> input_gate; ///< [layer_inputs, hidden]; null: nothing.
+  std::shared_ptr<const gpu::Weight> input_out;  ///< [hidden, layer_inputs]
+  Norm input_post_norm;                          ///< [hidden]
+  float scale = 1;                               ///< Factor of the rows behind the layer.
 };
 
 /// cos and sin of every position, f32, [context, pairs that are rotated].
@@ -48,6 +60,9 @@ struct RopeBuffers {
   std::shared_ptr<gpu::Buffer> sin;
 };
 
+/// The factor of the sum of the two parts of a layer's input.
+inline constexpr float layer_inputs_scale = 0.70710678118f; // 1 / sqrt(2)
+
 /// The weights of all layers, or of the consecutive layers of a stage.
 struct TransformerWeights {
   // Weights that only a head on another model has (ModelConfig::fusion).
@@ -55,10 +70,15 @@ struct TransformerWeights {
   Norm fusion_norm;                          ///< [hidden]
   Norm token_norm;                           ///< [hidden]; null: the first block has one for it.
   /// [vocabulary, hidden], or a shard's part of these rows, as with the head; null: other layers
-  /// come before these.
+  /// come before these, and they have no inputs of their own.
   std::shared_ptr<const gpu::Weight> embedding;
   /// [context, hidden], in the shard and the stage that begin; null: no positions are learned.
   std::shared_ptr<const gpu::Weight> positions;
+  // Weights of which inputs of these layers are made (ModelConfig::layer_inputs); null: they have
+  // none. If they are not the first layers, `embedding` has all rows, for the projection.
+  std::shared_ptr<const gpu::Weight> input_table;      ///< [vocabulary, layers * layer_inputs]
+  std::shared_ptr<const gpu::Weight> input_projection; ///< [layers * layer_inputs, hidden]
+  Norm input_norm;                                     ///< [layer_inputs]
   int first_layer = 0;
   std::vector<TransformerBlock> blocks;
   Norm final_norm; ///< [hidden]

@@ -114,7 +114,8 @@ void choose(const Routing& routing, int row, float* scores, const float* bias,
   const float sum =
       options.normalised ? std::accumulate(weights, weights + routing.top_k, 0.0f) : 1;
   for (int k = 0; k < routing.top_k; ++k)
-    weights[k] = weights[k] / (sum + router_sum_least) * options.scale;
+    weights[k] = weights[k] / (sum + router_sum_least) * options.scale *
+                 (options.expert_scales ? options.expert_scales[chosen[k]] : 1);
 }
 
 /// Gives every pick its slot: a stable sort by expert.

@@ -130,13 +130,15 @@ void CpuOperations::rms_norm(Tensor out, Tensor in, const float* weight, float e
   barrier();
 }
 
-void CpuOperations::rms_norm_add(Tensor out, Tensor in, const float* weight, float epsilon) {
+void CpuOperations::rms_norm_add(Tensor out, Tensor in, const float* weight, float epsilon,
+                                 float scale) {
   assert(out.rows == in.rows && out.cols == in.cols);
   normed_.resize(std::size_t(in.cols));
   const Share rows = share(in.rows);
   for (int r = rows.begin; r < rows.end; ++r) {
     team_.kernels.rms_norm(normed_.data(), in.row(r), weight, in.cols, epsilon);
-    std::transform(out.row(r), out.row(r) + out.cols, normed_.data(), out.row(r), std::plus());
+    std::transform(out.row(r), out.row(r) + out.cols, normed_.data(), out.row(r),
+                   [scale](float x, float normed) { return scale * (x + normed); });
   }
   barrier();
 }
@@ -215,24 +217,26 @@ void CpuOperations::rope_store(Tensor qkv, int heads, const RopeTable& rope, con
                                const RowMap& rows, const KvLayer& cache) {
   const KvLayout& layout = cache.layout;
   const int dim = layout.head_dim;
-  const int units = heads + 2 * layout.kv_heads;
-  assert(qkv.rows == rows.rows() && qkv.cols == units * dim && 2 * rope.cos.cols <= dim);
+  const int units = qkv.cols / dim;
+  const int turning = std::min(units, heads + layout.kv_heads);
+  assert(qkv.rows == rows.rows() && (units == heads || units == heads + 2 * layout.kv_heads) &&
+         2 * rope.cos.cols <= dim);
   const Share items = share(qkv.rows * units);
   for (int item = items.begin; item < items.end; ++item) {
     const int r = item / units;
     const int unit = item % units;
     const int position = rows.position[std::size_t(r)];
     float* head = qkv.row(r) + unit * dim;
-    const float* norm = unit < heads ? norms.query : norms.key;
-    if (norm && unit < heads + layout.kv_heads)
+    const float* norm = unit < heads ? norms.query : unit < turning ? norms.key : norms.value;
+    if (norm)
       team_.kernels.rms_norm(head, head, norm, dim, norms.epsilon);
-    if (rope.cos.cols > 0 && unit < heads + layout.kv_heads)
+    if (rope.cos.cols > 0 && unit < turning)
       team_.kernels.rotate(head, rope.cos.row(position), rope.sin.row(position), rope.cos.cols);
     if (unit < heads)
       continue;
     const auto pages = rows.pages[std::size_t(rows.sequence[std::size_t(r)])];
     const KvHead kv = kv_head(cache, pages, (unit - heads) % layout.kv_heads);
-    if (unit < heads + layout.kv_heads)
+    if (unit < turning)
       store_key(kv, position, head);
     else
       store_value(kv, position, head);

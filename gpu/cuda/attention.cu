@@ -59,14 +59,14 @@ private:
 /// the row. The page and the angles are read before the kernel ahead has made the heads.
 __global__ void rotate_and_store(const __grid_constant__ StoreCall call) {
   constexpr int turns_of_lane = head_dim_max / 2 / warp_lanes;
-  const int units = call.heads + 2 * call.cache.kv_heads;
+  const int units = call.qkv.cols / call.cache.head_dim;
   const int own = int(blockIdx.x) * store_warps + warp_index();
   const int unit = own < units ? own : 0; // Those that are too many read what the first reads.
   const int row = int(blockIdx.y);
   const int dim = call.cache.head_dim;
   const bool is_query = unit < call.heads;
   const bool turns = unit < call.heads + call.cache.kv_heads;
-  const float* norm = !turns ? nullptr : is_query ? call.norms.query : call.norms.key;
+  const float* norm = !turns ? call.norms.value : is_query ? call.norms.query : call.norms.key;
   const int half = turns ? call.rope.cos.cols : 0;
   const int position = call.rows.position[row];
   const Place place(call, row, is_query ? call.heads : unit, position);
@@ -224,8 +224,8 @@ bool splits(int tiles, int heads, const Cache& cache, int context) {
 
 cudaError_t rope_store(const Queue& queue, Tensor qkv, int heads, const RopeTable& rope,
                        const HeadNorms& norms, const Rows& rows, const Cache& cache) {
-  const int units = heads + 2 * cache.kv_heads;
-  const dim3 grid(unsigned(divide_up(units, store_warps)), unsigned(rows.count));
+  const dim3 grid(unsigned(divide_up(qkv.cols / cache.head_dim, store_warps)),
+                  unsigned(rows.count));
   return launch(queue, grid, store_warps * warp_lanes, 0, rotate_and_store,
                 StoreCall{qkv, heads, rope, norms, rows, cache});
 }

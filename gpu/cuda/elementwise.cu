@@ -113,7 +113,7 @@ int norm_threads(int cols) {
 template <bool centred>
 __global__ void __launch_bounds__(block_warps_max* warp_lanes)
     norm_rows(Tensor out, Tensor in, const float* weight, const float* bias, float epsilon,
-              bool add, StagedRows staged) {
+              bool add, float scale, StagedRows staged) {
   auto& shared = ptx::shared_memory<NormShared>();
   const int row = int(blockIdx.x);
   const int cols = in.cols;
@@ -166,9 +166,9 @@ __global__ void __launch_bounds__(block_warps_max* warp_lanes)
       normed = {normed.x + plus.x, normed.y + plus.y};
     }
     if (i < cols)
-      to[i] = add ? to[i] + normed.x : normed.x;
+      to[i] = add ? scale * (to[i] + normed.x) : normed.x;
     if (i + 1 < cols)
-      to[i + 1] = add ? to[i + 1] + normed.y : normed.y;
+      to[i + 1] = add ? scale * (to[i + 1] + normed.y) : normed.y;
     if (staged.data)
       *reinterpret_cast<std::uint32_t*>(staged.data + staged_element(cols, row, i)) =
           ptx::round_pair(normed.x, normed.y);
@@ -326,15 +326,21 @@ cudaError_t stage(const Queue& queue, StagedRows out, Tensor in) {
 }
 
 cudaError_t rms_norm(const Queue& queue, Tensor out, Tensor in, const float* weight, float epsilon,
-                     bool add, StagedRows staged) {
+                     StagedRows staged) {
   return launch(queue, dim3(unsigned(in.rows)), norm_threads(in.cols), sizeof(NormShared),
-                norm_rows<false>, out, in, weight, nullptr, epsilon, add, staged);
+                norm_rows<false>, out, in, weight, nullptr, epsilon, false, 1.0f, staged);
+}
+
+cudaError_t rms_norm_add(const Queue& queue, Tensor out, Tensor in, const float* weight,
+                         float epsilon, float scale) {
+  return launch(queue, dim3(unsigned(in.rows)), norm_threads(in.cols), sizeof(NormShared),
+                norm_rows<false>, out, in, weight, nullptr, epsilon, true, scale, StagedRows{});
 }
 
 cudaError_t layer_norm(const Queue& queue, Tensor out, Tensor in, const float* weight,
                        const float* bias, float epsilon, StagedRows staged) {
   return launch(queue, dim3(unsigned(in.rows)), norm_threads(in.cols), sizeof(NormShared),
-                norm_rows<true>, out, in, weight, bias, epsilon, false, staged);
+                norm_rows<true>, out, in, weight, bias, epsilon, false, 1.0f, staged);
 }
 
 cudaError_t gate(const Queue& queue, Tensor out, Tensor in, const Gating& gating,

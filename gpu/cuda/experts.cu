@@ -118,7 +118,8 @@ __global__ void __launch_bounds__(router_warps* warp_lanes)
   const float divisor = (options.normalised ? sum : 1) + router_sum_least;
   if (lane_index() == 0)
     for (int k = 0; k < routing.top_k; ++k)
-      weights[k] = weights[k] / divisor * options.scale;
+      weights[k] = weights[k] / divisor * options.scale *
+                   (options.expert_scales ? options.expert_scales[chosen[k]] : 1);
 }
 
 /// Gives the picks of an expert their slots. A warp has an expert, and counts by itself the picks

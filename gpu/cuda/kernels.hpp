@@ -172,10 +172,13 @@ cudaError_t compare(const Queue& queue, std::int32_t* differ, Tensor a, Tensor b
 
 // ---- Elementwise work -------------------------------------------------------------------------
 
-/// Sets out[r] = in[r] / sqrt(mean(in[r]^2) + epsilon) * weight, or += with `add`. weight: [cols].
-/// May be in place unless `add`. staged: gets the result; not with `add`.
+/// Sets out[r] = in[r] / sqrt(mean(in[r]^2) + epsilon) * weight. weight: [cols]. May be in place.
+/// staged: gets the result.
 cudaError_t rms_norm(const Queue& queue, Tensor out, Tensor in, const float* weight, float epsilon,
-                     bool add, StagedRows staged = {});
+                     StagedRows staged = {});
+/// Adds the same to out, and multiplies the sum by `scale`. Not in place.
+cudaError_t rms_norm_add(const Queue& queue, Tensor out, Tensor in, const float* weight,
+                         float epsilon, float scale);
 /// Computes layer norms (Operations::layer_norm). weight, bias: [cols]. May be in place.
 cudaError_t layer_norm(const Queue& queue, Tensor out, Tensor in, const float* weight,
                        const float* bias, float epsilon, StagedRows staged);

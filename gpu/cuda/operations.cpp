@@ -162,14 +162,14 @@ kernels::StagedRows CudaOperations::stage_with(Tensor out) {
 void CudaOperations::rms_norm(Tensor out, Tensor in, const float* weight, float epsilon) {
   assert(out.rows == in.rows && out.cols == in.cols);
   const kernels::StagedRows staged = stage_with(out);
-  PACELINE_CUDA_CHECK(
-      kernels::rms_norm(queue("rms_norm"), out, in, weight, epsilon, false, staged));
+  PACELINE_CUDA_CHECK(kernels::rms_norm(queue("rms_norm"), out, in, weight, epsilon, staged));
 }
 
-void CudaOperations::rms_norm_add(Tensor out, Tensor in, const float* weight, float epsilon) {
+void CudaOperations::rms_norm_add(Tensor out, Tensor in, const float* weight, float epsilon,
+                                  float scale) {
   assert(out.rows == in.rows && out.cols == in.cols);
   staged_ = {};
-  PACELINE_CUDA_CHECK(kernels::rms_norm(queue("rms_norm"), out, in, weight, epsilon, true));
+  PACELINE_CUDA_CHECK(kernels::rms_norm_add(queue("rms_norm"), out, in, weight, epsilon, scale));
 }
 
 void CudaOperations::layer_norm(Tensor out, Tensor in, const float* weight, const float* bias,
@@ -260,8 +260,9 @@ kernels::Rows CudaOperations::send(const RowMap& map, int heads, const KvLayout&
 
 void CudaOperations::rope_store(Tensor qkv, int heads, const RopeTable& rope,
                                 const HeadNorms& norms, const RowMap& rows, const KvLayer& cache) {
-  assert(qkv.rows == rows.rows() &&
-         qkv.cols == (heads + 2 * cache.layout.kv_heads) * cache.layout.head_dim);
+  assert(qkv.rows == rows.rows() && qkv.cols % cache.layout.head_dim == 0 &&
+         (qkv.cols / cache.layout.head_dim == heads ||
+          qkv.cols / cache.layout.head_dim == heads + 2 * cache.layout.kv_heads));
   staged_ = {};
   const kernels::Rows sent = send(rows, heads, cache.layout);
   PACELINE_CUDA_CHECK(

@@ -63,7 +63,8 @@ public:
                    float scale) override;
   void embed_add(Tensor out, const Weight& table, std::span<const std::int32_t> ids) override;
   void rms_norm(Tensor out, Tensor in, const float* weight, float epsilon) override;
-  void rms_norm_add(Tensor out, Tensor in, const float* weight, float epsilon) override;
+  void rms_norm_add(Tensor out, Tensor in, const float* weight, float epsilon,
+                    float scale) override;
   void layer_norm(Tensor out, Tensor in, const float* weight, const float* bias,
                   float epsilon) override;
   void linear(Tensor out, Tensor in, const Weight& w) override;

@@ -18,8 +18,10 @@ ModelPart part_of(std::string_view name) {
     return ModelPart::norms;
   if (has("attn.") || has(".attention."))
     return ModelPart::attention;
-  return has("mlp") || has("block_sparse_moe") || has(".fc") ? ModelPart::feed_forward
-                                                             : ModelPart::other;
+  constexpr std::string_view parts[] = {
+      "mlp",       "block_sparse_moe",      ".fc",
+      ".experts.", ".per_layer_input_gate", ".per_layer_projection"};
+  return std::ranges::any_of(parts, has) ? ModelPart::feed_forward : ModelPart::other;
 }
 
 bool is_block_weight(std::string_view name) {
@@ -187,8 +189,11 @@ std::string FolderTensors::prefix_of(int block) const {
 }
 
 std::string FolderTensors::name(TensorKey key) const {
-  const bool bare = key.role == TensorRole::sinks || key.role == TensorRole::choice_bias ||
-                    key.role == TensorRole::delta_speed || key.role == TensorRole::delta_offset;
+  constexpr TensorRole bare_roles[] = {TensorRole::sinks,        TensorRole::choice_bias,
+                                       TensorRole::delta_speed,  TensorRole::delta_offset,
+                                       TensorRole::layer_scale,  TensorRole::router_norm,
+                                       TensorRole::expert_scales};
+  const bool bare = std::ranges::find(bare_roles, key.role) != std::end(bare_roles);
   const std::string stack = stack_of(key);
   return !stack.empty() ? stack : name_of(key).append(bare ? "" : ".weight");
 }
@@ -202,6 +207,9 @@ std::string FolderTensors::name_of(TensorKey key) const {
   case TensorRole::fusion: return outer_.fusion;
   case TensorRole::fusion_norm: return outer_.fusion_norm;
   case TensorRole::token_norm: return outer_.token_norm;
+  case TensorRole::input_table: return outer_.prefix + "embed_tokens_per_layer";
+  case TensorRole::input_projection: return outer_.prefix + "per_layer_model_projection";
+  case TensorRole::input_norm: return outer_.prefix + "per_layer_projection_norm";
   default:
     return prefix_of(key.block) +
            (key.expert == -1 ? name_in_block(key.role) : name_of_expert(key));
@@ -242,6 +250,11 @@ const char* FolderTensors::name_in_block(TensorRole role) const {
   case TensorRole::attention_post_norm: return names_.attention_post_norm;
   case TensorRole::ffn_norm: return names_.ffn_norm;
   case TensorRole::router: return names_.router;
+  case TensorRole::router_norm: return "router.scale";
+  case TensorRole::expert_scales: return "router.per_expert_scale";
+  case TensorRole::expert_norm: return "pre_feedforward_layernorm_2";
+  case TensorRole::expert_post_norm: return "post_feedforward_layernorm_2";
+  case TensorRole::shared_post_norm: return "post_feedforward_layernorm_1";
   case TensorRole::choice_bias: return names_.choice_bias;
   case TensorRole::shared_gate: return names_.shared_gate;
   case TensorRole::gate: return names_.gate;
@@ -249,6 +262,13 @@ const char* FolderTensors::name_in_block(TensorRole role) const {
   case TensorRole::gate_up: return names_.gate_up;
   case TensorRole::down: return names_.down;
   case TensorRole::ffn_post_norm: return names_.ffn_post_norm;
+  case TensorRole::layer_scale: return "layer_scalar";
+  case TensorRole::input_gate: return "per_layer_input_gate";
+  case TensorRole::input_out: return "per_layer_projection";
+  case TensorRole::input_post_norm: return "post_per_layer_input_norm";
+  case TensorRole::input_table:
+  case TensorRole::input_projection:
+  case TensorRole::input_norm:
   case TensorRole::fusion:
   case TensorRole::fusion_norm:
   case TensorRole::token_norm:

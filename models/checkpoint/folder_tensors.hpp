@@ -36,12 +36,14 @@ struct OuterNames {
   std::string fusion_norm = "";
   std::string token_norm = "";
   std::string positions = "";
+  std::string prefix = ""; ///< Of all these but the head.
 
   static OuterNames of(const ModelNames& names) {
     const std::string prefix = names.prefix;
     OuterNames outer{prefix + names.blocks, true, prefix + names.embedding,
                      prefix + names.final_norm, names.head};
     outer.positions = prefix + names.positions;
+    outer.prefix = prefix;
     return outer;
   }
 };
@@ -69,10 +71,7 @@ public:
   void read_ahead_tables() const override;
   void read_ahead_block(int block) const override;
   void release(TensorKey key) override;
-  void ignore(TensorKey key) override {
-    for (const char* part : {".weight", ".bias"})
-      files_.ignore(name_of(key) + part);
-  }
+  void ignore(TensorKey key) override { files_.ignore_all(name_of(key) + "."); }
   void ignore_block(int block) override { files_.ignore_all(prefix_of(block)); }
   std::string name(TensorKey key) const override;
   Result<void> check_all_taken() const override { return files_.check_all_taken(); }

@@ -19,6 +19,7 @@ constexpr GgufArchitecture known_architectures[] = {
     {"dots1", "Dots1ForCausalLM", false, "ffn_norm", 2},
     {"gemma2", "Gemma2ForCausalLM"},
     {"gemma3", "Gemma3ForCausalLM"},
+    {"gemma4", "Gemma4ForCausalLM", false, "ffn_norm", 1, false, ""},
     {"glm4moe", "Glm4MoeForCausalLM", false, "post_attention_norm", 2},
     {"gpt-oss", "GptOssForCausalLM", false, "post_attention_norm", 3},
     {"gpt2", "GPT2LMHeadModel", false, "ffn_norm", 1, true},
@@ -61,6 +62,8 @@ constexpr Renamed renamed[] = {
     {"moe_intermediate_size", "expert_feed_forward_length"},
     {"n_shared_experts", "expert_shared_count"},
     {"shared_expert_intermediate_size", "expert_shared_feed_forward_length"},
+    {"num_kv_shared_layers", "attention.shared_kv_layers"},
+    {"hidden_size_per_layer_input", "embedding_length_per_layer_input"},
     {"first_k_dense_replace", "leading_dense_block_count"},
     {"n_group", "expert_group_count"},
     {"topk_group", "expert_group_used_count"},
@@ -123,8 +126,11 @@ public:
                                                                      : architecture_.family};
     translate_draft_blocks();
     translate_recurrence();
+    if (is("gemma4"))
+      translate_gemma4();
     translate_shape();
-    translate_rope();
+    if (!is("gemma4"))
+      translate_rope();
     config_["tie_word_embeddings"] = files_.tensor("output.weight") == nullptr;
     if (architecture_.layer_norms)
       put(config_, {"rms_norm_eps", "attention.layer_norm_epsilon"});
@@ -255,16 +261,16 @@ private:
     if (!config_.contains("head_dim") && heads > 0 && hidden % heads == 0)
       config_["head_dim"] = hidden / heads;
     const double head = number("attention.key_length", heads > 0 ? double(hidden / heads) : 0);
-    if (number("attention.value_length", head) != head)
-      wrong(key("attention.value_length") + " is another than that of keys, which is not known",
-            ErrorCode::unsupported, "use a model whose keys and values have one length");
+    check_same("attention.value_length", head);
     const GgufTensor* table = files_.tensor("token_embd.weight");
     const GgufValue* tokens = files_.find("tokenizer.ggml.tokens");
     spelled_["vocab_size"] = key("vocab_size");
     config_["vocab_size"] = table    ? json::value(table->shape.front())
                             : tokens ? json::value(std::int64_t(tokens->count()))
                                      : json::value();
-    if (std::string_view(architecture_.name).starts_with("gemma"))
+    if (is("gemma4"))
+      config_["vocab_size_per_layer_input"] = config_["vocab_size"];
+    else if (std::string_view(architecture_.name).starts_with("gemma"))
       translate_gemma(heads, hidden, head);
   }
 
@@ -277,6 +283,67 @@ private:
     config_["query_pre_attn_scalar"] = largest && heads > 0 ? double(hidden / heads) : head;
     if (third)
       put(config_, {"rope_local_base_freq", "rope.freq_base_swa"});
+  }
+
+  /// Refuses a length that is another than what it belongs to.
+  void check_same(const char* below, double length) {
+    if (number(below, length) != length)
+      wrong(key(below) + " is another than that of keys, which is not known",
+            ErrorCode::unsupported, "use a model whose keys, values and rotations have one length");
+  }
+
+  /// Returns a list with a number for every layer; a single number stands for all. Empty: there is
+  /// neither.
+  std::vector<std::int64_t> for_layers(const char* below) {
+    const GgufValue* value = find(below);
+    const auto layers = std::size_t(std::max<std::int64_t>(0, stated("num_hidden_layers")));
+    if (const auto one = value ? value->integer() : std::nullopt)
+      return std::vector<std::int64_t>(std::min<std::size_t>(layers, limits::layers_max), *one);
+    const auto list = value ? value->integers() : std::nullopt;
+    if (!list || list->size() != layers || list->empty()) {
+      wrong(key(below) + " does not list every layer");
+      return {};
+    }
+    return *list;
+  }
+
+  /// Translates what Gemma 4's files say layer by layer. Lengths without a suffix are those of
+  /// layers that see all positions. Their rotation has its part in a tensor (slow_down).
+  void translate_gemma4() {
+    if (number("attention.sliding_window", 0) == 0)
+      wrong(key("attention.sliding_window") + " is missing");
+    const auto slides = for_layers("attention.sliding_window_pattern");
+    const auto kv_heads = for_layers("attention.head_count_kv");
+    const auto ffn = for_layers("feed_forward_length");
+    if (error_)
+      return;
+    const double whole = number("attention.key_length", 0);
+    const double sliding = number("attention.key_length_swa", whole);
+    check_same("rope.dimension_count", whole);
+    for (const char* length : {"attention.value_length_swa", "rope.dimension_count_swa"})
+      check_same(length, sliding);
+    config_["global_head_dim"] = std::int64_t(whole);
+    config_["head_dim"] = std::int64_t(sliding);
+    spelled_["head_dim"] = key("attention.key_length_swa");
+    for (std::size_t i = 0; i < slides.size(); ++i)
+      config_[slides[i] != 0 ? "num_key_value_heads" : "num_global_key_value_heads"] = kv_heads[i];
+    config_["intermediate_size"] = ffn.front();
+    config_["use_double_wide_mlp"] = ffn.back() != ffn.front();
+    const auto whole_layer = std::ranges::find(slides, 0) - slides.begin();
+    config_["attention_k_eq_v"] = !files_.tensor(fmt::format("blk.{}.attn_v.weight", whole_layer));
+    config_.emplace("hidden_size_per_layer_input", 0);
+    config_["enable_moe_block"] = number("expert_count", 0) > 0;
+    const auto turning = [&](const char* base, double absent) {
+      return json::object{{"rope_type", "default"}, {"rope_theta", number(base, absent)}};
+    };
+    config_["rope_parameters"] =
+        json::object{{"full_attention", turning("rope.freq_base", 1e6)},
+                     {"sliding_attention", turning("rope.freq_base_swa", 1e4)}};
+    config_.erase("rope_theta");
+    if (const auto type = files_.string(key("rope.scaling.type")); type && *type)
+      if (**type != "none")
+        wrong(key("rope.scaling.type") + " is not known", ErrorCode::unsupported,
+              "use a model without it");
   }
 
   void translate_rope() {

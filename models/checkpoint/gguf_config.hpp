@@ -17,7 +17,8 @@ struct GgufArchitecture {
   /// What the file calls a router's scores if it says so: parts of a softmax (1), sigmoids (2), or
   /// parts of one over the chosen experts (3).
   int gating = 1;
-  bool layer_norms = false; ///< ModelConfig::layer_norms
+  bool layer_norms = false;             ///< ModelConfig::layer_norms
+  const char* shared_expert = "_shexp"; ///< Behind the names of its parts.
 };
 
 /// Returns a file's architecture; an unknown one is refused by name, with the list of the known

@@ -54,6 +54,18 @@ const char* name_in_file(TensorRole role) {
   case TensorRole::delta_offset: return "ssm_dt";
   case TensorRole::delta_norm: return "ssm_norm";
   case TensorRole::delta_out: return "ssm_out";
+  case TensorRole::router_norm: return "ffn_gate_inp";
+  case TensorRole::expert_scales: return "ffn_down_exps";
+  case TensorRole::expert_norm: return "pre_ffw_norm_2";
+  case TensorRole::expert_post_norm: return "post_ffw_norm_2";
+  case TensorRole::shared_post_norm: return "post_ffw_norm_1";
+  case TensorRole::layer_scale: return "layer_output_scale";
+  case TensorRole::input_table: return "per_layer_token_embd";
+  case TensorRole::input_projection: return "per_layer_model_proj";
+  case TensorRole::input_norm: return "per_layer_proj_norm";
+  case TensorRole::input_gate: return "inp_gate";
+  case TensorRole::input_out: return "proj";
+  case TensorRole::input_post_norm: return "post_norm";
   case TensorRole::fusion: return "nextn.eh_proj";
   case TensorRole::fusion_norm: return "nextn.hnorm";
   case TensorRole::token_norm: return "nextn.enorm";
@@ -72,7 +84,9 @@ ModelPart part_of_tensor(std::string_view name) {
     return ModelPart::head;
   if (has(".attn_") || has(".ssm_"))
     return ModelPart::attention;
-  return has(".ffn_") || has(".exp_probs_b") ? ModelPart::feed_forward : ModelPart::other;
+  return has(".ffn_") || has(".exp_probs_b") || has(".inp_gate.") || has(".proj.")
+             ? ModelPart::feed_forward
+             : ModelPart::other;
 }
 
 const gpu::GgufFormat* format_in(const GgufTensor& tensor) {
@@ -146,8 +160,10 @@ GgufTensors::GgufTensors(std::shared_ptr<const GgufFiles> files, const ModelConf
       experts_(config.mixture ? config.mixture->experts : 0),
       draft_block_(scope == GgufScope::draft_block ? config.layers : -1) {
   const auto architecture = gguf_architecture(*files_);
-  if (architecture)
+  if (architecture) {
     ffn_norm_ = (*architecture)->ffn_norm;
+    shared_expert_ = (*architecture)->shared_expert;
+  }
   const HeadOrder heads{.neighbours = architecture && (*architecture)->neighbours};
   for (const TensorRole role : {TensorRole::query, TensorRole::key, TensorRole::query_key_value})
     orders_[role] = row_order(role, config, heads);
@@ -214,14 +230,25 @@ bool GgufTensors::is_own(std::string_view name) const {
   return draft_block_ < 0 || name.starts_with(prefix_of(0));
 }
 
+/// Returns whether a tensor of gates and ups of all experts has this one's matrix.
+bool GgufTensors::is_half(TensorKey key) const {
+  return key.expert >= 0 && (key.role == TensorRole::gate || key.role == TensorRole::up) &&
+         files_->tensor(prefix_of(key.block) + "ffn_gate_up_exps.weight");
+}
+
 std::string GgufTensors::layer_of(TensorKey key) const {
-  if (key.role == TensorRole::embedding || key.role == TensorRole::positions ||
-      key.role == TensorRole::head || key.role == TensorRole::final_norm)
+  constexpr TensorRole outside[] = {TensorRole::embedding,   TensorRole::positions,
+                                    TensorRole::head,        TensorRole::final_norm,
+                                    TensorRole::input_table, TensorRole::input_projection,
+                                    TensorRole::input_norm};
+  if (std::ranges::find(outside, key.role) != std::end(outside))
     return layer_of_table(key.role);
-  const char* const own = key.role == TensorRole::ffn_norm ? ffn_norm_ : name_in_file(key.role);
+  const char* const own = key.role == TensorRole::ffn_norm ? ffn_norm_
+                          : is_half(key)                   ? "ffn_gate_up"
+                                                           : name_in_file(key.role);
   return prefix_of(key.block) + own +
          (key.expert == -1              ? ""
-          : key.expert == shared_expert ? "_shexp"
+          : key.expert == shared_expert ? shared_expert_
                                         : "_exps");
 }
 
@@ -243,6 +270,8 @@ std::string GgufTensors::name(TensorKey key) const {
   case TensorRole::delta_speed: return layer_of(key);
   case TensorRole::delta_offset:
   case TensorRole::choice_bias: return layer_of(key).append(bias_ending);
+  case TensorRole::router_norm:
+  case TensorRole::expert_scales: return layer_of(key).append(".scale");
   default: return layer_of(key).append(weight_ending);
   }
 }
@@ -263,7 +292,8 @@ Result<const GgufTensor*> GgufTensors::take(const std::string& name,
 }
 
 Result<gpu::HostMatrix> GgufTensors::matrix(TensorKey key, int rows, int cols) {
-  std::vector<std::int64_t> shape{rows, cols};
+  const bool half = is_half(key);
+  std::vector<std::int64_t> shape{half ? 2 * rows : rows, cols};
   if (key.expert >= 0)
     shape.insert(shape.begin(), experts_);
   if (key.role == TensorRole::shared_gate) // A matrix of one row lies there without its dimension.
@@ -272,6 +302,9 @@ Result<gpu::HostMatrix> GgufTensors::matrix(TensorKey key, int rows, int cols) {
   if (!taken)
     return tl::unexpected(taken.error());
   GgufTensor tensor = key.expert < 0 ? **taken : slice_of(**taken, key.expert);
+  if (half) // Gates are above ups.
+    tensor.bytes = tensor.bytes.subspan(key.role == TensorRole::up ? tensor.bytes.size() / 2 : 0,
+                                        tensor.bytes.size() / 2);
   tensor.shape = {rows, cols};
   const gpu::GgufFormat* format = format_in(tensor);
   if (!format || gpu::weight_format(*format))

@@ -48,6 +48,7 @@ public:
 private:
   std::string layer_of(TensorKey key) const;
   std::string layer_of_table(TensorRole role) const;
+  bool is_half(TensorKey key) const;
   std::string prefix_of(int block) const;
   bool is_own(std::string_view name) const;
   Result<const GgufTensor*> take(const std::string& name, const std::vector<std::int64_t>& shape);
@@ -66,7 +67,8 @@ private:
   /// source has the layers.
   int draft_block_ = -1;
   bool fused_queries_ = false; ///< Queries, keys and values are one tensor.
-  const char* ffn_norm_ = "";  ///< GgufArchitecture::ffn_norm
+  const char* ffn_norm_ = "";  ///< Same as in GgufArchitecture, like the next.
+  const char* shared_expert_ = "";
   std::map<TensorRole, RowOrder> orders_;
   std::set<std::string, std::less<>> taken_;
   std::set<TensorRole> copies_; ///< Tables of the block that drafts which are the model's.

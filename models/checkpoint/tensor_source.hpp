@@ -39,6 +39,12 @@ enum class TensorRole {
   attention_post_norm, ///< [hidden], for the output of attention, before the residual.
   ffn_norm,            ///< [hidden], for the input of the feed-forward.
   router,              ///< [experts, hidden], of a mixture of experts.
+  router_norm,         ///< [hidden], for the input of a router that is apart
+                       ///< (MixtureConfig::apart), as the next:
+  expert_scales,       ///< [experts], factors of the weights of those chosen.
+  expert_norm,         ///< [hidden], for the input of the experts.
+  expert_post_norm,    ///< [hidden], for their output.
+  shared_post_norm,    ///< [hidden], for the shared expert's output.
   choice_bias,         ///< [experts], added where experts are chosen (gpu::Operations::route).
   shared_gate,         ///< [1, hidden], of which the shared expert's output gets its factor.
   gate,                ///< [ffn, hidden], of a dense block or of an expert, as the next ones.
@@ -46,6 +52,13 @@ enum class TensorRole {
   gate_up,             ///< Fused gate and up.
   down,                ///< [hidden, ffn], of a dense block or of an expert.
   ffn_post_norm,       ///< [hidden], for the output of the feed-forward, before the residual.
+  layer_scale,         ///< [1], the factor of the rows behind a layer.
+  input_table,         ///< [vocabulary, layers * layer_inputs], as the next:
+  input_projection,    ///< [layers * layer_inputs, hidden]
+  input_norm,          ///< [layer_inputs], for each layer's part of what the projection gives.
+  input_gate,          ///< [layer_inputs, hidden], of a layer, as the next two.
+  input_out,           ///< [hidden, layer_inputs]
+  input_post_norm,     ///< [hidden]
   fusion,              ///< [hidden, what is joined], of a head on another model (FusionConfig).
   fusion_norm,         ///< [hidden], for the hidden states that a head joins.
   token_norm, ///< [hidden], for the embedding that a head joins, if no block has a norm for it.

@@ -34,6 +34,7 @@ struct Setting {
   int rotated = -1; ///< Dimensions; -1: all.
   bool norms = false;
   bool sinks = false;
+  bool shared = false; ///< Queries are computed alone, and read what was stored before.
 
   AttentionOptions options(int dim) const { return {1 / std::sqrt(float(dim)), soft_cap, window}; }
   int pairs(int dim) const { return (rotated < 0 ? dim : rotated) / 2; }
@@ -41,7 +42,7 @@ struct Setting {
 
 /// What models ask of attention.
 std::vector<Setting> variants() {
-  std::vector<Setting> all(7);
+  std::vector<Setting> all(8);
   all[1].window = 37;
   all[2].soft_cap = 1.5f;
   all[3].rotated = 0;
@@ -51,6 +52,8 @@ std::vector<Setting> variants() {
   all[5].soft_cap = 0.5f;
   all[6].sinks = true;
   all[6].window = 37;
+  all[7].norms = true;
+  all[7].shared = true;
   return all;
 }
 
@@ -65,6 +68,7 @@ struct Input {
       qkv.emplace_back(length, h.columns(), random, 2.0f);
     query_norm = random.floats(std::size_t(h.dim), 2);
     key_norm = random.floats(std::size_t(h.dim), 2);
+    value_norm = random.floats(std::size_t(h.dim), 2);
     sinks = random.floats(std::size_t(h.query), 4);
     for (int p = 0; p < cos.rows; ++p)
       for (int i = 0; i < cos.cols; ++i) {
@@ -79,6 +83,7 @@ struct Input {
   std::vector<Matrix> qkv;
   std::vector<float> query_norm;
   std::vector<float> key_norm;
+  std::vector<float> value_norm;
   std::vector<float> sinks; ///< A score of each head.
   Matrix cos;
   Matrix sin;
@@ -94,7 +99,9 @@ public:
         rig_(setting.kernel, setting.threads), layout_{2, input.heads.kv, input.heads.dim,
                                                        setting.page_tokens, setting.dtype} {
     const int pages_each = input.positions() / setting.page_tokens + 1;
-    pool_ = KvPool::create(*rig_.device, {setting.page_tokens, layout_.token_bytes()},
+    const std::size_t before = 48; // Bytes of each position in layers of other shapes.
+    layout_.begin = before * std::size_t(setting.page_tokens);
+    pool_ = KvPool::create(*rig_.device, {setting.page_tokens, layout_.token_bytes() + before},
                            std::size_t(pages_each) * input.lengths.size())
                 .value();
     // NaN where nothing was written; sequences' pages interleaved, so that none is at its place.
@@ -157,13 +164,20 @@ private:
     rope.cos.cols = rope.sin.cols = setting_.pairs(input_.heads.dim);
     HeadNorms norms;
     if (setting_.norms)
-      norms = {input_.query_norm.data(), input_.key_norm.data(), norm_epsilon};
+      norms = {input_.query_norm.data(), input_.key_norm.data(), norm_epsilon,
+               input_.value_norm.data()};
     AttentionOptions options = setting_.options(input_.heads.dim);
     if (setting_.sinks)
       options.sinks = input_.sinks.data();
+    Matrix alone(count, out.cols);
+    for (int r = 0; r < count; ++r)
+      std::copy_n(qkv.tensor().row(r), alone.cols, alone.tensor().row(r));
     rig_.run([&](Operations& ops) {
       ops.rope_store(qkv.tensor(), input_.heads.query, rope, norms, map, cache);
-      ops.attention(out.tensor(), qkv.tensor(), input_.heads.query, options, map, cache);
+      if (setting_.shared)
+        ops.rope_store(alone.tensor(), input_.heads.query, rope, norms, map, cache);
+      ops.attention(out.tensor(), (setting_.shared ? alone : qkv).tensor(), input_.heads.query,
+                    options, map, cache);
     });
     for (int r = 0; r < count; ++r) {
       const auto [sequence, position] = rows[std::size_t(r)];
@@ -197,7 +211,9 @@ Matrix exact_attention(const Input& input, int sequence, const Setting& setting)
     const float* row = qkv.values.data() + std::ptrdiff_t(p) * qkv.cols + head * dim;
     if (!setting.norms)
       return double(row[i]);
-    const auto& weight = head < query ? input.query_norm : input.key_norm;
+    const auto& weight = head < query        ? input.query_norm
+                         : head < query + kv ? input.key_norm
+                                             : input.value_norm;
     const double squares = std::inner_product(row, row + dim, row, 0.0);
     return row[i] / std::sqrt(squares / dim + double(norm_epsilon)) * weight[std::size_t(i)];
   };
@@ -232,8 +248,7 @@ Matrix exact_attention(const Input& input, int sequence, const Setting& setting)
       for (int i = 0; i < dim; ++i) {
         double sum = 0;
         for (int j = 0; j <= p; ++j)
-          sum +=
-              weight[std::size_t(j)] / total * stored(qkv.at(j, (query + kv + shared) * dim + i));
+          sum += weight[std::size_t(j)] / total * stored(normed(j, query + kv + shared, i));
         out.tensor().row(p)[h * dim + i] = float(sum);
       }
     }

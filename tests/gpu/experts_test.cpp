@@ -169,6 +169,25 @@ TEST_CASE("weights of a row's experts add up to one where that is asked for") {
   }
 }
 
+TEST_CASE("the weight of an expert that is chosen has the expert's factor, at the end") {
+  Random random(12);
+  const std::vector<float> factors = random.floats(40, 2);
+  for (const std::string& name : backends()) {
+    CAPTURE(name);
+    const Rig rig(name, 2);
+    Matrix scores(9, 40, random, 3);
+    RouterOptions options{.normalised = true};
+    const Routed plain = route(rig, scores, 4, options);
+    options.expert_scales = factors.data();
+    const Routed scaled = route(rig, scores, 4, options);
+    for (int r = 0; r < scores.rows; ++r)
+      for (int k = 0; k < 4; ++k) {
+        CHECK(scaled.expert(r, k) == plain.expert(r, k));
+        CHECK(scaled.weight(r, k) == plain.weight(r, k) * factors[std::size_t(plain.expert(r, k))]);
+      }
+  }
+}
+
 TEST_CASE(
     "a router of sigmoids chooses by score and bias, in its best groups, and weighs by score") {
   Random random(7);

@@ -221,7 +221,7 @@ TEST_CASE("norms and activations agree with the oracle, whatever ranks and rows"
       }
       rig.run([&](Operations& ops) {
         ops.rms_norm(part(0), part(0), weight.data(), 1e-5f); // In place.
-        ops.rms_norm_add(part(1), first, weight.data(), 1e-5f);
+        ops.rms_norm_add(part(1), first, weight.data(), 1e-5f, 0.75f);
         ops.gate(part(2), in.tensor().slice(0, rows), Gating{Activation::silu});
         ops.gate(part(3), in.tensor().slice(0, rows), Gating{Activation::gelu_tanh});
         ops.soft_cap(part(4), 30);
@@ -236,7 +236,7 @@ TEST_CASE("norms and activations agree with the oracle, whatever ranks and rows"
         const double gelu =
             x / 2 * (1 + std::tanh(std::sqrt(2 / 3.14159265358979) * (x + 0.044715 * x * x * x)));
         CHECK(expected.at(9 + r, i) ==
-              doctest::Approx(x + expected.at(r, i)).epsilon(1e-5).scale(1));
+              doctest::Approx(0.75 * (x + expected.at(r, i))).epsilon(1e-5).scale(1));
         CHECK(expected.at(18 + r, i) ==
               doctest::Approx(x / (1 + std::exp(-x)) * in.at(r, cols + i)).epsilon(1e-5).scale(1));
         CHECK(expected.at(27 + r, i) ==
@@ -309,7 +309,7 @@ TEST_CASE("a product takes the rows that another operation has just made, and no
       };
       const Tensor half{in.values.data(), 11, cols, 2 * cols};
       check([&](Operations& ops) { ops.rms_norm(rows.tensor(), half, norm.data(), 0.1f); });
-      check([&](Operations& ops) { ops.rms_norm_add(rows.tensor(), half, norm.data(), 0.1f); });
+      check([&](Operations& ops) { ops.rms_norm_add(rows.tensor(), half, norm.data(), 0.1f, 1); });
       check(
           [&](Operations& ops) { ops.gate(rows.tensor(), in.tensor(), Gating{Activation::silu}); });
       check([&](Operations& ops) { ops.soft_cap(rows.tensor(), 0.5f); });

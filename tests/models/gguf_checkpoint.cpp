@@ -3,6 +3,7 @@
 #include "models/checkpoint/widen.hpp"
 #include "tests/models/weights_file.hpp"
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <cmath>
 #include <fmt/format.h>
@@ -95,6 +96,19 @@ std::string name_in_gguf(std::string name, bool post_norms) {
   };
   const std::pair<const char*, const char*> parts[] = {
       {"model.layers.", "blk."},
+      {"model.embed_tokens_per_layer", "per_layer_token_embd"},
+      {"model.per_layer_model_projection", "per_layer_model_proj"},
+      {"model.per_layer_projection_norm", "per_layer_proj_norm"},
+      {"per_layer_input_gate", "inp_gate"},
+      {"per_layer_projection", "proj"},
+      {"post_per_layer_input_norm", "post_norm"},
+      {"layer_scalar", "layer_output_scale.weight"},
+      {"router.proj", "ffn_gate_inp"},
+      {"router.scale", "ffn_gate_inp.scale"},
+      {"router.per_expert_scale", "ffn_down_exps.scale"},
+      {".experts.gate_up_proj", ".ffn_gate_up_exps.weight"},
+      {".experts.down_proj", ".ffn_down_exps.weight"},
+      {"pre_feedforward_layernorm_2", "pre_ffw_norm_2"},
       {"model.embed_tokens", "token_embd"},
       {"model.norm", "output_norm"},
       {"lm_head", "output"},
@@ -379,6 +393,47 @@ std::string of_all_experts(const WeightsFile& weights, std::string name, std::ui
   return out;
 }
 
+/// Puts what Gemma 4's files say layer by layer, or in other words than config.json, and takes it
+/// out of the configuration.
+void put_gemma4(GgufWriter& out, const std::string& prefix, json::object& config) {
+  const std::size_t layers = size_in(config, "num_hidden_layers");
+  const std::size_t own = layers - size_in(config, "num_kv_shared_layers");
+  const bool wide = config.contains("use_double_wide_mlp");
+  std::vector<bool> slides;
+  std::vector<std::int32_t> kv_heads;
+  std::vector<std::int32_t> ffn;
+  for (std::size_t i = 0; i < layers; ++i) {
+    slides.push_back(config.at("layer_types").at(i) == "sliding_attention");
+    const bool whole = !slides.back() && config.contains("num_global_key_value_heads");
+    kv_heads.push_back(std::int32_t(
+        size_in(config, whole ? "num_global_key_value_heads" : "num_key_value_heads")));
+    ffn.push_back(std::int32_t(size_in(config, "intermediate_size") * (wide && i >= own ? 2 : 1)));
+  }
+  const auto put = [&](const char* key, std::size_t value) {
+    out.put(prefix + key, std::uint32_t(value));
+  };
+  out.put(prefix + "attention.sliding_window_pattern", slides)
+      .put(prefix + "attention.head_count_kv", kv_heads)
+      .put(prefix + "feed_forward_length", ffn)
+      .put(prefix + "rope.freq_base", 1e6f)
+      .put(prefix + "rope.freq_base_swa", 1e4f);
+  put("attention.shared_kv_layers", layers - own);
+  put("embedding_length_per_layer_input", size_in(config, "hidden_size_per_layer_input"));
+  const std::size_t head = size_in(config, "global_head_dim");
+  for (const char* key : {"attention.key_length", "attention.value_length", "rope.dimension_count"})
+    put(key, head);
+  for (const char* key :
+       {"attention.key_length_swa", "attention.value_length_swa", "rope.dimension_count_swa"})
+    put(key, size_in(config, "head_dim"));
+  std::vector<float> divisors(head / 2, 1e30f); // for those that stand still
+  std::fill_n(divisors.begin(), head / 8, 1.0f);
+  out.tensor("rope_freqs.weight", {divisors.size()}, divisors);
+  for (const char* key : {"head_dim", "num_key_value_heads", "intermediate_size"})
+    config.erase(key);
+  if (const json::value* used = config.if_contains("top_k_experts"))
+    put("expert_used_count", used->to_number<std::size_t>());
+}
+
 } // namespace
 
 GgufWriter gguf_metadata(const std::string& architecture, json::object config) {
@@ -393,6 +448,8 @@ GgufWriter gguf_metadata(const std::string& architecture, json::object config) {
     config["num_hidden_layers"] = layers->to_number<std::size_t>() + drafts;
   const std::string prefix = architecture + ".";
   out.put("general.architecture", architecture);
+  if (architecture == "gemma4")
+    put_gemma4(out, prefix, config);
   for (const Key& key : keys)
     if (const json::value* value = config.if_contains(key.config); value && !value->is_null()) {
       if (key.is_integer)
@@ -428,13 +485,14 @@ GgufWriter to_gguf(const std::string& folder, const std::string& architecture) {
   const bool post_norms = architecture.starts_with("gemma") || architecture == "olmo2" ||
                           architecture == "glm4moe" || architecture == "gpt-oss" ||
                           architecture.starts_with("qwen35") || architecture == "qwen3next";
-  const bool plus_one = architecture.starts_with("gemma") || architecture.starts_with("qwen35") ||
-                        architecture == "qwen3next";
+  const bool stacked = architecture == "gemma4";
+  const bool plus_one = architecture == "gemma2" || architecture == "gemma3" ||
+                        architecture.starts_with("qwen35") || architecture == "qwen3next";
   const bool gpt = architecture == "gpt2" || architecture == "gptneox";
   const bool permuted = architecture == "llama" || architecture == "mistral3" ||
                         architecture == "smollm3" || architecture == "granite";
   for (const std::string& name : weights.names()) {
-    const bool expert = name.find(".experts.") != name.npos;
+    const bool expert = !stacked && name.find(".experts.") != name.npos;
     if (expert && architecture == "gpt-oss") {
       add_stack(out, weights, name);
       continue;
@@ -464,7 +522,8 @@ GgufWriter to_gguf(const std::string& folder, const std::string& architecture) {
     if (convolution)
       shape.erase(shape.begin() + 1);
     if (shape.size() == 1 || name.ends_with(".gate.weight") || name.ends_with(".router.weight") ||
-        convolution || name.ends_with(".wpe.weight")) { // Routers and positions are f32, too.
+        name.ends_with(".router.proj.weight") || convolution ||
+        name.ends_with(".wpe.weight")) { // Routers and positions are f32, too.
       std::vector<float> values = widen(stored, bytes.data(), bytes.size() / gpu::size_of(stored));
       if (plus_one && name.find("norm") != name.npos && name.find("attn.norm") == name.npos)
         for (float& value : values)

@@ -90,11 +90,15 @@ TEST_CASE("logits, log-probabilities and greedy tokens are the reference's, for 
                                                row.at("logits").as_array()));
       // A router may choose another expert of nearly the same score where rows are rounded, and a
       // state keeps what rounding did to each row: the reference's own bf16 is off by 0.043 and
-      // 0.100 there.
+      // 0.100 there; and by 0.042 where layers have inputs of their own.
       const json::object& config = entry.at("config").as_object();
-      const double most = config.contains("linear_num_key_heads")  ? 6e-2
-                          : config.contains("num_experts_per_tok") ? 4e-2
-                                                                   : 2e-2;
+      const auto has = [&](const char* option) {
+        return config.contains(option) && config.at(option) != 0;
+      };
+      const bool chooses = has("num_experts_per_tok") || has("top_k_experts");
+      const double most = has("linear_num_key_heads")                     ? 6e-2
+                          : chooses || has("hidden_size_per_layer_input") ? 4e-2
+                                                                          : 2e-2;
       CHECK(worst <= (bf16 ? most : 1e-4));
       worst_of[int(dtype)] = std::max(worst_of[int(dtype)], worst);
       for (std::size_t i = 0; !bf16 && i + 1 < prompt.size(); ++i)

@@ -143,14 +143,22 @@ TEST_CASE("more shards than heads of keys and values share them") {
   config.kv_heads = 2;
   config.ffn = 64;
   config.vocabulary = 100;
+  config.layers = 1;
+  config.mixers.resize(1);
   CHECK(check_shards("it", config, false, 8));
   for (int number = 0; number < 4; ++number) {
     const Shard shard{number, 4};
     CHECK(shard.heads(config) == Range{2 * number, 2});
-    CHECK(shard.kv_heads(config) == Range{number / 2, 1});
+    CHECK(shard.kv_heads(2) == Range{number / 2, 1});
     CHECK(shard.config(config).kv_heads == 1);
   }
-  CHECK(Shard{1, 2}.kv_heads(config) == Range{1, 1});
+  CHECK(Shard{1, 2}.kv_heads(2) == Range{1, 1});
+  config.mixers.front() = {.kv_heads = 1, .ffn = 32};
+  CHECK(check_shards("it", config, false, 8));
+  CHECK(Shard{1, 4}.config(config).kv_heads_in(0) == 1);
+  CHECK(Shard{1, 4}.config(config).ffn_in(0) == 8);
+  config.mixers.front().ffn = 36;
+  CHECK(!check_shards("it", config, false, 8));
 }
 
 TEST_CASE("what does not divide a model is refused with what does") {
@@ -176,6 +184,7 @@ TEST_CASE("what does not divide a model is refused with what does") {
 TEST_CASE("experts are divided in whole eights of units, in blocks in whole blocks") {
   ModelConfig config;
   config.layers = 1;
+  config.mixers.resize(1);
   config.heads = config.kv_heads = 8;
   config.head_dim = 32;
   config.ffn = 640;

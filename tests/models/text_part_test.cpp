@@ -28,6 +28,9 @@ struct Seeing {
 };
 
 const std::vector<std::string> of_qwen{"model.visual.blocks.0.norm1.weight", "mtp.fc.weight"};
+const std::vector<std::string> that_hear{
+    "model.vision_tower.std_bias", "model.embed_vision.embedding_projection.weight",
+    "model.audio_tower.output_proj.weight", "model.embed_audio.embedding_projection.weight"};
 const std::vector<std::string> older{"vision_tower.post_layernorm.weight",
                                      "multi_modal_projector.linear.weight"};
 const std::vector<std::string> newer{"model.vision_tower.post_layernorm.weight",
@@ -43,6 +46,9 @@ const std::vector<Seeing> all{
     {"Gemma 3", "Gemma3ForConditionalGeneration", "gemma3", hub_prefix, hub_head, older},
     {"Gemma 3, new spelling", "Gemma3ForConditionalGeneration", "gemma3", new_prefix, "lm_head",
      newer},
+    {"Gemma 4 with embeddings of layers, and keys that these share",
+     "Gemma4ForConditionalGeneration", "gemma4", new_prefix, "lm_head", that_hear},
+    {"Gemma 4 MoE", "Gemma4ForConditionalGeneration", "gemma4", new_prefix, "lm_head", that_hear},
     {"Mistral without one", "Mistral3ForConditionalGeneration", "mistral3", hub_prefix, hub_head,
      older},
     {"Mistral without one", "Mistral3ForConditionalGeneration", "mistral3", new_prefix, "lm_head",

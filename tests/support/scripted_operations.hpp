@@ -23,7 +23,7 @@ public:
     std::abort();
   }
   void rms_norm(gpu::Tensor, gpu::Tensor, const float*, float) override { std::abort(); }
-  void rms_norm_add(gpu::Tensor, gpu::Tensor, const float*, float) override { std::abort(); }
+  void rms_norm_add(gpu::Tensor, gpu::Tensor, const float*, float, float) override { std::abort(); }
   void layer_norm(gpu::Tensor, gpu::Tensor, const float*, const float*, float) override {
     std::abort();
   }

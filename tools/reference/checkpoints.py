@@ -22,6 +22,8 @@ logging.disable(logging.WARNING)
 disable_progress_bar()
 torch.set_num_threads(1) # more would wait for each other: the models are tiny
 FILE = "tests/models/data/checkpoints.json"
+# All hidden states: else Gemma 4 without embeddings of layers fails where these share keys.
+ALL = {"output_hidden_states": True}
 PROMPT, ROWS, GREEDY = 72, (0, 30, 50, 71), 16
 BASE = {"hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 3, "num_attention_heads": 4,
         "num_key_value_heads": 2, "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "vocab_size": 160,
@@ -40,12 +42,15 @@ QWEN3_5 = {"head_dim": 32, "num_hidden_layers": 4, "linear_num_key_heads": 2, "l
            "linear_key_head_dim": 16, "linear_value_head_dim": 24, "rms_norm_eps": 1e-6}
 GEMMA = {"hidden_activation": "gelu_pytorch_tanh", "head_dim": 16, "query_pre_attn_scalar": 24, "num_hidden_layers": 4,
          "sliding_window": 20, "tie_word_embeddings": True, "rms_norm_eps": 1e-6}
+GEMMA4 = {"hidden_activation": "gelu_pytorch_tanh", "head_dim": 16, "global_head_dim": 32, "sliding_window": 20,
+          "tie_word_embeddings": True, "rms_norm_eps": 1e-6, "hidden_size_per_layer_input": 0, "num_hidden_layers": 4,
+          "layer_types": ["sliding_attention", "full_attention"] * 2}
 
 
 def case(name, architecture, options, change, dtypes=("f32", "bf16"), base=BASE, **more):
     model_type = {"Gemma3": "gemma3_text", "Qwen2Moe": "qwen2_moe", "Qwen3Moe": "qwen3_moe",
                   "Glm4Moe": "glm4_moe", "GptOss": "gpt_oss", "Qwen3_5": "qwen3_5_text",
-                  "Qwen3_5Moe": "qwen3_5_moe_text", "Qwen3Next": "qwen3_next", "GPTNeoX": "gpt_neox",
+                  "Gemma4": "gemma4_text", "Qwen3_5Moe": "qwen3_5_moe_text", "Qwen3Next": "qwen3_next", "GPTNeoX": "gpt_neox",
                   }.get(architecture, architecture.lower())
     called = architecture + ("LMHeadModel" if architecture == "GPT2" else "ForCausalLM")
     config = {**base, "architectures": [called], "model_type": model_type, **options}
@@ -215,18 +220,49 @@ CASES = [
     case("CodeGen with its options", "CodeGen",
          {"rotary_dim": 8, "n_inner": 80, "activation_function": "relu"}, {"activation_function": "gelu"},
          base=GPT),
+    case("Gemma 4", "Gemma4",
+         {**GEMMA4, "num_global_key_value_heads": 1, "attention_k_eq_v": True, "final_logit_softcapping": 3.0},
+         {"rope_parameters": {"full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.75,
+                                                 "rope_theta": 500.0},
+                              "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}}, shards=2),
+    case("Gemma 4 with its options", "Gemma4",
+         {**GEMMA4, "global_head_dim": None, "num_hidden_layers": 7, "layer_types": None, "attention_bias": True,
+          "attention_k_eq_v": True, "per_layer_config": {"5": {"head_dim": 48, "num_key_value_heads": 4},
+                                                         "6": {"head_dim": 48, "num_key_value_heads": 4}},
+          "rope_parameters": {"full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.5, "factor": 4.0,
+                                                 "rope_theta": 50000.0},
+                              "sliding_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 2000.0}}},
+         {"sliding_window": 40}),
+    case("Gemma 4 with embeddings of layers, and keys that these share", "Gemma4",
+         {**GEMMA4, "num_hidden_layers": 6, "layer_types": ["sliding_attention", "sliding_attention", "full_attention"] * 2,
+          "num_key_value_heads": 1, "hidden_size_per_layer_input": 16, "vocab_size_per_layer_input": 160,
+          "num_kv_shared_layers": 3, "use_double_wide_mlp": True, "final_logit_softcapping": 3.0},
+         {"sliding_window": 12}),
+    case("Gemma 4 that shares keys without such embeddings", "Gemma4",
+         {**GEMMA4, "num_hidden_layers": 5, "layer_types": ["full_attention", "sliding_attention"] * 2 + ["full_attention"],
+          "num_kv_shared_layers": 2, "attention_k_eq_v": True}, {"sliding_window": 12}),
+    case("Gemma 4 MoE", "Gemma4",
+         {**GEMMA4, "num_global_key_value_heads": 1, "attention_k_eq_v": True, "final_logit_softcapping": 3.0,
+          "enable_moe_block": True, "num_experts": 8, "top_k_experts": 3, "moe_intermediate_size": 24},
+         {"top_k_experts": 2}, shards=2),
 ]
 
 
-TABLES = ("embed_tokens.weight", "embed_positions.weight", "embed_in.weight", "wte.weight", "wpe.weight")
+NOT_NULL = ("head_dim", "global_head_dim", "intermediate_size", "layer_types") # None: the file does not mention it.
+TABLES = ("embed_tokens.weight", "embed_tokens_per_layer.weight", "embed_positions.weight", "embed_in.weight", "wte.weight",
+          "wpe.weight")
 
 
 def scale_of(name, shape, config):
     """Every part must matter: queries meet some keys, norms and biases differ from one and zero."""
     if name.endswith("bias"):
         return 0.5, 0.0
+    if name.endswith(("layer_scalar", "router.scale", "per_expert_scale")):
+        return 0.3, 0.9
+    if config["model_type"] == "gemma4_text" and name.endswith("q_norm.weight"):
+        return 0.1, 0.3 # Scores have no other scale.
     if "norm" in name or ".ln_" in name:
-        plus_one = "Gemma" in config["architectures"][0] or "Qwen3_5" in config["architectures"][0]
+        plus_one = config["model_type"] in ("gemma2", "gemma3_text") or "Qwen3_5" in config["architectures"][0]
         return 0.4, 0.0 if plus_one and ".linear_attn." not in name else 1.0
     if name.endswith(("A_log", "dt_bias")):
         return 0.5, 0.0
@@ -237,9 +273,9 @@ def scale_of(name, shape, config):
     if name.endswith(TABLES):
         return (0.15 if config["tie_word_embeddings"] else 1.0), 0.0
     queries = ("q_proj", "k_proj", "qkv_proj", "c_attn", "query_key_value")
-    gain = 2.2 if any(part in name for part in queries) else 1.7
+    gain = 2.2 if any(part in name for part in queries) else 60 if "router.proj" in name else 1.7
     turned = config["model_type"] == "gpt2" and ".h." in name # These are [inputs, outputs].
-    inputs = shape[1] if len(shape) == 3 else shape[0 if turned else -1] # gpt-oss's experts are [experts, inputs, outputs]
+    inputs = shape[1] if len(shape) == 3 and config["model_type"] == "gpt_oss" else shape[0 if turned else -1] # gpt-oss's experts are [experts, inputs, outputs]
     return round(gain / math.sqrt(inputs), 4), 0.0
 
 
@@ -250,7 +286,7 @@ def as_stored(name, shape, config):
         name = name.replace("lm_head.", "embed_out.")
     if mixtral:
         name = name.replace(".mlp.", ".block_sparse_moe.")
-    if ".experts." not in name or config["model_type"] == "gpt_oss":
+    if ".experts." not in name or config["model_type"] in ("gpt_oss", "gemma4_text"):
         return [[name, shape]]
     parts, (experts, rows, cols) = ("gate", "up") if "gate_up" in name else ("down",), shape
     called = {"gate": "w1", "up": "w3", "down": "w2"} if mixtral else {part: part + "_proj" for part in ("gate", "up", "down")}
@@ -289,11 +325,11 @@ def number(x, digits=7):
 
 @torch.no_grad()
 def run(model, prompt):
-    logits = model(torch.tensor([prompt]), use_cache=False).logits[0].double()
+    logits = model(torch.tensor([prompt]), use_cache=False, **ALL).logits[0].double()
     logprobs = torch.log_softmax(logits, -1)
     tokens, gaps, ids = [], [], list(prompt)
     for _ in range(GREEDY):
-        top = model(torch.tensor([ids]), use_cache=False).logits[0, -1].topk(2)
+        top = model(torch.tensor([ids]), use_cache=False, **ALL).logits[0, -1].topk(2)
         tokens.append(int(top.indices[0]))
         gaps.append(number(top.values[0] - top.values[1], 4))
         ids.append(tokens[-1])
@@ -305,14 +341,14 @@ def main():
     random = np.random.default_rng(4)
     out = []
     for entry in CASES:
-        config = {k: v for k, v in entry["config"].items() if k not in ("head_dim", "intermediate_size") or v}
+        config = {k: v for k, v in entry["config"].items() if k not in NOT_NULL or v}
         tensors = tensors_of(entry, config)
         prompt = [int(i) for i in random.integers(3, config["vocab_size"], PROMPT)]
         results = {}
         for dtype in entry["dtypes"]:
             logits, results[dtype] = run(load(config, tensors, dtype), prompt)
         changed = load({**config, **entry["change"]}, tensors, entry["dtypes"][-1])
-        other = changed(torch.tensor([prompt]), use_cache=False).logits[0].double().detach()
+        other = changed(torch.tensor([prompt]), use_cache=False, **ALL).logits[0].double().detach()
         effect = min(float((logits - other)[r].norm() / logits[r].norm()) for r in ROWS[-2:])
         assert effect > 0.02, (entry["name"], effect)
         out.append({"name": entry["name"], "config": config, "shards": entry.get("shards", 1), "tensors": tensors,

@@ -158,8 +158,13 @@ Result<Solo> open_solo(const ModelInfo& info, const std::string& role, const Eng
 double prefill_multiply_adds(const models::ModelConfig& c, bool fast) {
   const double rows = prefill_rows;
   const double asked = fast ? 0 : rows_measured.back();
-  const double queries = double(c.heads) * c.head_dim;
-  const double to_qkv = double(c.hidden) * (queries + 2.0 * c.kv_heads * c.head_dim);
+  double queries = 0; // like `outputs` the average of the layers
+  double outputs = 0;
+  for (int i = 0; i < c.layers; ++i) {
+    queries += double(c.heads) * c.head_dim_in(i) / c.layers;
+    outputs += double(c.attention_outputs(i)) / c.layers;
+  }
+  const double to_qkv = c.hidden * outputs;
   const double rest = double(c.hidden) * (queries + c.ffn_products() * c.active_ffn());
   const double keys = rows * (rows + 1) / 2; // Each row sees those before it.
   const double keys_asked = asked * (2 * rows - asked + 1) / 2;

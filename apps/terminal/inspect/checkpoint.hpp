@@ -47,10 +47,8 @@ struct Checkpoint {
   std::vector<int> target_layers = {};
 
   std::uint64_t kv_bytes_per_token() const {
-    gpu::KvLayout layout{config.layers - config.recurrent_in(0, config.layers), config.kv_heads,
-                         config.head_dim};
-    layout.dtype = cache_dtype;
-    return layout.token_bytes() + std::uint64_t(config.features()) * sizeof(float);
+    return config.token_bytes(0, config.layers, cache_dtype) +
+           std::uint64_t(config.features()) * sizeof(float);
   }
   /// Returns the bytes of a sequence's state; 0: no layer is recurrent.
   std::uint64_t state_bytes() const { return config.states_of(0, config.layers).bytes(); }

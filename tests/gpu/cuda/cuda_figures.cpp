@@ -311,7 +311,7 @@ public:
     const auto* norm = reinterpret_cast<const float*>(norm_->data());
     if (name == "norm")
       PACELINE_CUDA_CHECK(kernels::rms_norm(queue, normed_->tensor(n, shape_.hidden),
-                                            hidden_->tensor(n, shape_.hidden), norm, 1e-5f, false,
+                                            hidden_->tensor(n, shape_.hidden), norm, 1e-5f,
                                             staged()));
     else if (name == "gate")
       PACELINE_CUDA_CHECK(kernels::gate(queue, gated_->tensor(n, shape_.ffn),
@@ -336,17 +336,17 @@ public:
     for (int layer = 0; layer < s.layers; ++layer) {
       const Layer& w = layers_[std::size_t(layer)];
       const auto pages = cache(layer);
-      PACELINE_CUDA_CHECK(kernels::rms_norm(queue, normed, hidden, norm, 1e-5f, false, staged()));
+      PACELINE_CUDA_CHECK(kernels::rms_norm(queue, normed, hidden, norm, 1e-5f, staged()));
       PACELINE_CUDA_CHECK(kernels::linear(queue, qkv, normed, staged(), w.qkv, false));
       PACELINE_CUDA_CHECK(kernels::rope_store(queue, qkv, s.heads, rope(), {}, rows, pages));
       attend(queue, rows, layer);
       PACELINE_CUDA_CHECK(kernels::linear(queue, hidden, heads, staged(), w.o, true));
-      PACELINE_CUDA_CHECK(kernels::rms_norm(queue, normed, hidden, norm, 1e-5f, false, staged()));
+      PACELINE_CUDA_CHECK(kernels::rms_norm(queue, normed, hidden, norm, 1e-5f, staged()));
       PACELINE_CUDA_CHECK(kernels::linear(queue, up, normed, staged(), w.up, false));
       PACELINE_CUDA_CHECK(kernels::gate(queue, gated, up, Gating{Activation::silu}, staged()));
       PACELINE_CUDA_CHECK(kernels::linear(queue, hidden, gated, staged(), w.down, true));
     }
-    PACELINE_CUDA_CHECK(kernels::rms_norm(queue, normed, hidden, norm, 1e-5f, false, staged()));
+    PACELINE_CUDA_CHECK(kernels::rms_norm(queue, normed, hidden, norm, 1e-5f, staged()));
     PACELINE_CUDA_CHECK(
         kernels::linear(queue, logits_->tensor(n, s.vocabulary), normed, staged(), head_, false));
   }

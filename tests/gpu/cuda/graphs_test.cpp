@@ -165,14 +165,15 @@ TEST_CASE("pieces that differ in one thing alone are not taken for each other") 
                                          }});
   }
   SUBCASE("in a flag") {
-    check_told_apart(
-        rig, out.tensor(),
-        {[&](Operations& ops) {
-           ops.rms_norm(out.tensor(), in.tensor().columns(0, 32), other.values.data(), 1e-5f);
-         },
-         [&](Operations& ops) {
-           ops.rms_norm_add(out.tensor(), in.tensor().columns(0, 32), other.values.data(), 1e-5f);
-         }});
+    check_told_apart(rig, out.tensor(),
+                     {[&](Operations& ops) {
+                        ops.rms_norm(out.tensor(), in.tensor().columns(0, 32), other.values.data(),
+                                     1e-5f);
+                      },
+                      [&](Operations& ops) {
+                        ops.rms_norm_add(out.tensor(), in.tensor().columns(0, 32),
+                                         other.values.data(), 1e-5f, 1);
+                      }});
   }
 }
 

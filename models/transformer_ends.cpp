@@ -1,0 +1,127 @@
+// How rows come into a transformer's layers, and how they leave them.
+#include "models/row_products.hpp"
+#include "models/transformer_shard.hpp"
+
+#include <cmath>
+
+namespace paceline::models {
+
+void TransformerShard::Pass::enter(gpu::Operations& operations) {
+  begins_ = !shard_.place_.is_one() && shard_.is_first();
+  if (config().fusion)
+    join(operations);
+  else if (shard_.is_first())
+    embed(operations, begins_ ? addend(own_, config().hidden) : at_.residual);
+  else
+    operations.gather(at_.residual, space_.received, space_.first_rows(rows()));
+}
+
+void TransformerShard::Pass::embed(gpu::Operations& operations, gpu::Tensor out) const {
+  embed_tokens(operations, out, *shard_.weights_.embedding,
+               shard_.place_.number > 0 ? own_.tokens : space_.tokens, config().embedding_scale);
+  if (shard_.weights_.positions)
+    operations.embed_add(out, *shard_.weights_.positions, space_.rows.position);
+}
+
+void TransformerShard::Pass::embed_tokens(gpu::Operations& operations, gpu::Tensor out,
+                                          const gpu::Weight& table,
+                                          const std::vector<TokenId>& tokens, float scale) const {
+  if (!space_.drawn.empty())
+    operations.embed_drawn(out, table, space_.drawn, scale);
+  else
+    operations.embed(out, table, tokens, scale);
+}
+
+// A layer's input is the sum of a token's own part and a projection of its embedding, which is
+// normalised: of the layer as a row of its own. Its factor hidden^-1/2 is left to the norm.
+void TransformerShard::Pass::make_inputs(gpu::Operations& operations) {
+  const ModelConfig& c = config();
+  const TransformerWeights& weights = shard_.weights_;
+  const int width = c.layer_inputs;
+  const gpu::Tensor all = own_.inputs.all.slice(0, rows());
+  const gpu::Tensor projected = own_.inputs.projected.slice(0, rows());
+  const auto by_layer = [&](gpu::Tensor t) {
+    return gpu::Tensor{t.data, rows() * shard_.layers(), width, width};
+  };
+  const gpu::Tensor embedded = shard_.is_first() ? at_.residual : at_.normed;
+  if (!shard_.is_first())
+    embed_tokens(operations, embedded, *weights.embedding, space_.tokens, c.embedding_scale);
+  embed_tokens(operations, all, *weights.input_table, space_.tokens,
+               layer_inputs_scale * std::sqrt(float(width)));
+  multiply(operations, projected, embedded, *weights.input_projection, at_.fast);
+  operations.rms_norm_add(by_layer(all), by_layer(projected), floats(weights.input_norm),
+                          c.norm_epsilon * float(c.hidden), 1);
+}
+
+/// Sets the residual to the features of the position before each row. Several of the target are
+/// combined into one; the head's own, where it goes on alone, are as its last row left them.
+void TransformerShard::Pass::take_features(gpu::Operations& operations) const {
+  const FeaturePlan& plan = space_.features;
+  if (const int rows = plan.tapped.rows()) {
+    const gpu::Tensor one = at_.normed.slice(0, rows);
+    if (config().reads_beside(0)) {
+      operations.gather(own_.tapped.slice(0, rows), plan.target, plan.tapped.from);
+      operations.linear(one, own_.tapped.slice(0, rows), *shard_.weights_.fusion);
+    } else {
+      operations.gather(one, plan.target, plan.tapped.from);
+    }
+    operations.scatter(at_.residual, one, plan.tapped.to);
+  }
+  if (const int rows = plan.drafted.rows()) {
+    operations.gather(at_.normed.slice(0, rows), plan.own, plan.drafted.from);
+    operations.scatter(at_.residual, at_.normed.slice(0, rows), plan.drafted.to);
+  }
+}
+
+/// Joins the embedding of a token with the features of the position before, each normalised. Either
+/// the first block reads both, and the features are the residual, or a product of both is.
+void TransformerShard::Pass::join(gpu::Operations& operations) const {
+  const TransformerWeights& weights = shard_.weights_;
+  const bool beside = config().reads_beside(0);
+  take_features(operations);
+  const int hidden = config().hidden;
+  const float epsilon = config().norm_epsilon;
+  const gpu::Tensor fused = own_.fused.slice(0, rows());
+  embed(operations, at_.normed);
+  operations.rms_norm(fused.columns(0, hidden), at_.normed,
+                      floats(beside ? weights.blocks.front().attention_norm : weights.token_norm),
+                      epsilon);
+  operations.rms_norm(fused.columns(hidden, hidden), at_.residual, floats(weights.fusion_norm),
+                      epsilon);
+  if (!beside)
+    operations.linear(at_.residual, fused, *weights.fusion);
+  else if (config().fusion->norm_before_residual)
+    operations.rms_norm(at_.residual, at_.residual, floats(weights.fusion_norm), epsilon);
+}
+
+/// Returns those of `rows` whose logits are asked for.
+gpu::Tensor TransformerShard::Pass::wanted_of(gpu::Operations& operations, gpu::Tensor rows) const {
+  const int wanted = int(space_.wanted.size());
+  if (wanted == rows.rows)
+    return rows;
+  const gpu::Tensor out = own_.last.slice(0, wanted);
+  operations.gather(out, rows, space_.wanted);
+  return out;
+}
+
+void TransformerShard::Pass::leave(gpu::Operations& operations) {
+  const ModelConfig& c = config();
+  if (!shard_.is_last()) {
+    if (shard_.place_.number == 0) // the residual is the same on all shards
+      operations.gather(space_.left.slice(0, rows()), at_.residual, space_.first_rows(rows()));
+    return;
+  }
+  normalise(operations, at_.normed, at_.residual, shard_.weights_.final_norm);
+  if (c.fusion)
+    operations.scatter(space_.features.own, c.fusion->goes_on_normed ? at_.normed : at_.residual,
+                       space_.features.left);
+  tap(operations, c.layers, at_.normed);
+  const gpu::Tensor logits = own_.logits.slice(0, int(space_.wanted.size()));
+  if (logits.rows == 0)
+    return;
+  operations.linear(logits, wanted_of(operations, at_.normed), *shard_.weights_.head);
+  if (c.logit_soft_cap > 0)
+    operations.soft_cap(logits, c.logit_soft_cap);
+}
+
+} // namespace paceline::models
