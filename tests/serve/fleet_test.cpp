@@ -160,6 +160,23 @@ TEST_CASE("what would miss its objective is refused as it comes, or served all t
   }
 }
 
+TEST_CASE("engines that answer several requests at once get them, as long as none becomes late") {
+  FleetPlan plan = fleet_plan(2, 2, {{0, 1}});
+  for (auto& model : plan.problem.models)
+    model.latency_seconds = 1000;
+  plan.problem.models[0].objective_seconds = 1500;
+  plan.problem.models[0].growth = {1.2}; // Two at once take 1,200 s.
+  const LiveFleet fleet(plan);
+  const auto running = begin_stream(fleet, "a", 60'000);
+  CHECK(complete(fleet, "a").status == 200);
+  const HttpReply other = complete(fleet, "b"); // It would take half of the device.
+  CHECK(other.status == 503);
+  CHECK(code_of(other) == "objective");
+  CHECK(message_of(other).find("for the model b another would miss its objective") !=
+        std::string::npos);
+  running->close();
+}
+
 TEST_CASE("a model that cannot be loaded is told so while others serve, and loaded when it can") {
   FleetPlan plan = fleet_plan(2, 2, {{0}});
   LiveFleet fleet(plan);
