@@ -86,7 +86,7 @@ int BatchBuilder::prompt_rows(std::span<Sequence* const> order) const {
   if (streams == 0)
     return config_.prefill_chunk;
   const int rows =
-      rows_beside(order, streams, context) / limits::row_tile * limits::row_tile - decoding;
+      rows_beside(order, streams, context, least) / limits::row_tile * limits::row_tile - decoding;
   return std::min(std::max(rows, least), config_.prefill_chunk);
 }
 
@@ -104,14 +104,15 @@ RequestWork BatchBuilder::open_work() const {
 /// many as make the step better or, while requests wait for a place, as serve most of them; and no
 /// more than lengthen a step of the streams alone by `limits::prompts_lengthen`. Before such a step
 /// was seen one that comes close to it is made, since a step of prompts alone says nothing of it.
-int BatchBuilder::rows_beside(std::span<Sequence* const> order, int decoding,
-                              double context) const {
+/// least: the fewest rows of prompts in a step.
+int BatchBuilder::rows_beside(std::span<Sequence* const> order, int decoding, double context,
+                              int least) const {
   if (config_.row_budget > 0)
     return config_.row_budget;
   const int most = config_.prefill_chunk + decoding;
   if (const base::Duration longest = config_.longest_step(); longest.count() > 0)
     return cost_.rows_within(longest, context, most);
-  if (const int fewest = decoding + limits::row_tile; !cost_.knows(fewest))
+  if (const int fewest = decoding + least; !cost_.knows(fewest))
     return fewest;
   const auto alone = cost_.predict(decoding, context);
   const auto waits = [](const auto& entry) {
