@@ -83,6 +83,8 @@ TEST_CASE("a Gemma 4 in stages has the tokens of the whole, and in shards tokens
       options.tensor_parallel_size = 1;
       options.drafters = {draft};
       CHECK(answers_of(options, requests) == expected);
+      if (name == gemmas[2])
+        continue; // Its experts have 24 units, which are no two shards of whole eights.
       options.tensor_parallel_size = 2;
       const Answers divided = plain_answers_of(options, requests);
       CHECK(answers_of(options, requests) == divided);
