@@ -17,8 +17,12 @@
 namespace paceline::apps::plan {
 namespace {
 
+/// Requests at the least, and the seconds that they take: a few milliseconds tell as much of the
+/// machine's other work as of the model.
 constexpr int alone_requests = 9;
-constexpr int paced_requests = 24; ///< Requests behind those that are under way first; or more.
+constexpr int paced_requests = 24; ///< Behind those that are under way first.
+constexpr double measured_seconds = 0.5;
+constexpr int most_requests = 1000; ///< A simulated device may take no time.
 /// Batches of twice the size count as none where they are hardly faster than two: with prompts that
 /// are read one after the other, requests do not get on alike.
 constexpr double hardly_faster = 1.75;
@@ -34,17 +38,12 @@ public:
 
   /// at_once: requests that the engine works on, at most.
   Result<placement::StageCosts> costs(int stages, int at_once) {
-    if (const auto warm = alone(); !warm)
+    if (const auto warm = median_alone(); !warm)
       return tl::unexpected(warm.error());
-    std::vector<double> times;
-    for (int i = 0; i < alone_requests; ++i) {
-      const auto seconds = alone();
-      if (!seconds)
-        return tl::unexpected(seconds.error());
-      times.push_back(*seconds);
-    }
-    std::ranges::nth_element(times, times.begin() + alone_requests / 2);
-    const double all = times[alone_requests / 2];
+    const auto median = median_alone();
+    if (!median)
+      return tl::unexpected(median.error());
+    const double all = *median;
     const auto between = pace(stages);
     if (!between)
       return tl::unexpected(between.error());
@@ -60,10 +59,15 @@ public:
 
   /// Returns the seconds between the ends of two requests while so many are under way.
   Result<double> pace(int under_way) {
-    const int counted = std::max(paced_requests, 2 * under_way);
+    const int least = under_way + std::max(paced_requests, 2 * under_way);
     std::deque<Stream> streams;
     double first = 0;
-    for (int sent = 0, ended = 0; ended < under_way + counted; ++ended) {
+    int ended = 0;
+    const auto goes_on = [&] {
+      return ended < least ||
+             (ended < most_requests && base::seconds(engine_.now()) < first + measured_seconds);
+    };
+    for (int sent = 0; goes_on(); ++ended) {
       for (; sent < ended + under_way; ++sent) {
         auto stream = engine_.submit(request());
         if (!stream)
@@ -76,7 +80,7 @@ public:
       if (ended + 1 == under_way)
         first = base::seconds(engine_.now());
     }
-    return (base::seconds(engine_.now()) - first) / counted;
+    return (base::seconds(engine_.now()) - first) / (ended - under_way);
   }
 
   Result<double> alone() {
@@ -89,6 +93,23 @@ public:
   }
 
 private:
+  /// Returns the seconds of a request that is alone, in the median.
+  Result<double> median_alone() {
+    std::vector<double> times;
+    double sum = 0;
+    while (times.size() < alone_requests ||
+           (sum < measured_seconds && times.size() < most_requests)) {
+      const auto seconds = alone();
+      if (!seconds)
+        return tl::unexpected(seconds.error());
+      times.push_back(*seconds);
+      sum += *seconds;
+    }
+    const auto middle = times.begin() + std::ptrdiff_t(times.size() / 2);
+    std::ranges::nth_element(times, middle);
+    return *middle;
+  }
+
   /// Returns by how much stages grow in batches of 2, 4, ... as long as these pay. alone: the
   /// seconds of a request with one under way in each stage.
   Result<std::vector<double>> growth(int stages, int at_once, double alone) {
