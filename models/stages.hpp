@@ -24,7 +24,7 @@ struct WeightSizes {
   double layer = 0;
   double embedding = 0;
   double head = 0; ///< Read by the last stage, even if it is the embedding.
-  /// Of a layer's embedding (ModelConfig::layer_inputs), of which a step reads a few rows.
+  /// What a layer's embedding takes (ModelConfig::layer_inputs); a step reads a few rows of it.
   double layer_table = 0;
 };
 WeightSizes sizes_of(const ModelConfig& config, const TensorSource& tensors, gpu::DType dtype,

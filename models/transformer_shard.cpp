@@ -142,9 +142,20 @@ Result<void> TransformerShard::allocate(TransformerWorkspace& workspace, const g
   return {};
 }
 
+std::vector<gpu::KvLayout> TransformerShard::layouts(int page_tokens) const {
+  const int first = weights_.first_layer;
+  std::vector<gpu::KvLayout> all(std::size_t(layers()), gpu::KvLayout{.page_tokens = page_tokens});
+  for (int i = 0; i < layers(); ++i)
+    if (!config_.is_recurrent(first + i))
+      all[std::size_t(i)] = config_.pages_of(first + i, first, page_tokens, weights_.cached);
+  return all;
+}
+
 void TransformerShard::plan(const gpu::KvPool& pool, TransformerWorkspace& workspace) const {
   ShardSpace& own = workspace.shards[std::size_t(place_.number)];
   own.pool = &pool.shard(place_.number);
+  if (own.layouts.empty() || own.layouts.front().page_tokens != pool.shape().page_tokens)
+    own.layouts = layouts(pool.shape().page_tokens);
   own.states = {own.pool, states(), 0};
   own.tokens.clear();
   if (place_.number > 0 && is_first())

@@ -68,6 +68,7 @@ struct ShardSpace {
   /// Ids counted from the first one of the shard's part of the embedding; empty in the first shard.
   std::vector<TokenId> tokens;
   const gpu::KvPool* pool = nullptr;
+  std::vector<gpu::KvLayout> layouts; ///< The layouts of the layers' keys and values in `pool`.
   gpu::StateLayer states;
 };
 
@@ -129,6 +130,8 @@ public:
   std::size_t token_bytes() const {
     return config_.token_bytes(weights_.first_layer, layers(), weights_.cached);
   }
+  /// Returns where each layer's keys and values lie in pages, its own or those that it reads.
+  std::vector<gpu::KvLayout> layouts(int page_tokens) const;
   gpu::StateLayout states() const { return config_.states_of(weights_.first_layer, layers()); }
   /// Allocates the shard's memory. group: the device of all shards.
   Result<void> allocate(TransformerWorkspace& workspace, const gpu::Device& group, int max_rows,
@@ -185,13 +188,7 @@ public:
       return config().recurrent_in(shard_.weights_.first_layer, i);
     }
     /// Returns the keys and values that layer `i` stores, or reads of another layer.
-    gpu::KvLayer cache(int i) const {
-      const gpu::KvPool* pool = own_.pool;
-      return {pool,
-              config().pages_of(number(i), shard_.weights_.first_layer, pool->shape().page_tokens,
-                                shard_.weights_.cached),
-              0};
-    }
+    gpu::KvLayer cache(int i) const { return {own_.pool, own_.layouts[std::size_t(i)], 0}; }
     gpu::Tensor queries(int i) const;
     void advance(gpu::Operations& operations, int i);
     void give_values(gpu::Operations& operations, const TransformerBlock& block);

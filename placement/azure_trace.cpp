@@ -72,6 +72,9 @@ Result<Trace> read_azure_2019(std::string_view text, int models) {
   if (!minutes)
     return lines.complain("this is not the heading of Azure Functions 2019",
                           fmt::format("begin with {},1,2,... to the last minute", heading_2019));
+  if (*minutes > limits::windows_max / std::size_t(models))
+    return lines.complain(fmt::format("{} minutes of {} models are too many", *minutes, models),
+                          "cut the trace");
   Trace trace{60.0 * double(*minutes), {}, {}};
   trace.minutes.assign(std::size_t(models), std::vector<std::size_t>(*minutes, 0));
   Turns turns(models);

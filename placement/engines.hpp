@@ -69,10 +69,10 @@ private:
     void add(std::uint64_t number, double deadline);
     void line_up();
   };
-  /// Where an engine stands: its progress, and the first request that is open.
+  /// The state of an engine while time is let pass.
   struct Position {
     double progress;
-    std::size_t first;
+    std::size_t first; ///< The first request that is open.
   };
   struct Step {
     std::size_t engine;

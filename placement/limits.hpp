@@ -21,7 +21,8 @@ inline constexpr double contention_min = 0.5;
 inline constexpr double contention_max = 10;
 /// A longer trace, or more requests of a simulated run by rate times seconds, are refused.
 inline constexpr std::size_t arrivals_max = 20'000'000;
-/// A trace that is scaled is divided into no more windows.
+/// A trace has no more minutes that were counted, and is divided into no more windows: so many of
+/// all models together.
 inline constexpr std::size_t windows_max = 1'000'000;
 /// A bucket of up to so many devices may have groups of different shapes beside each other; in a
 /// larger one all groups have one shape.

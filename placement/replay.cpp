@@ -38,12 +38,17 @@ struct Gaps {
   }
 };
 
+std::size_t models_of(const Trace& trace) {
+  std::size_t models = trace.minutes.size();
+  for (const Arrival& arrival : trace.arrivals)
+    models = std::max(models, std::size_t(arrival.model) + 1);
+  return models;
+}
+
 class Windows {
 public:
   Windows(const Trace& trace, const Replay& how)
-      : how_(how), end_(std::min(how.to_seconds, trace.seconds)), models_(trace.minutes.size()) {
-    for (const Arrival& arrival : trace.arrivals)
-      models_ = std::max(models_, std::size_t(arrival.model) + 1);
+      : how_(how), end_(std::min(how.to_seconds, trace.seconds)), models_(models_of(trace)) {
     const double span = std::max(0.0, end_ - how.from_seconds);
     const auto count = std::size_t(std::ceil(span / how.window_seconds));
     traffic_.assign(count, std::vector<Traffic>(models_, Traffic{0, how.cv_scale}));
@@ -126,10 +131,12 @@ Workload recorded(const Trace& trace, const Replay& how) {
 
 Result<Workload> scaled(const Trace& trace, const Replay& how, std::uint64_t seed) {
   const double span = std::min(how.to_seconds, trace.seconds) - how.from_seconds;
-  if (span / how.window_seconds > double(limits::windows_max))
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("{:.0f} windows are too many", span / how.window_seconds),
-                "make window_seconds longer");
+  const std::size_t models = models_of(trace);
+  if (span / how.window_seconds * double(models) > double(limits::windows_max))
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("{:.0f} windows of {} models are too many", span / how.window_seconds, models),
+        "make window_seconds longer");
   const Windows windows(trace, how);
   if (const double requests = windows.requests(); requests > double(limits::arrivals_max))
     return fail(ErrorCode::invalid_argument, fmt::format("{:.0f} requests are too many", requests),

@@ -228,7 +228,7 @@ void add_hardware(CLI::App& app, Options& options) {
       ->transform(memory_size())
       ->type_name("SIZE");
   app.add_option("--length", options.length, "Tokens of each sequence")
-      ->check(whole_number(1, 100'000'000))
+      ->check(whole_number(1, 1'000'000))
       ->capture_default_str()
       ->type_name("N");
   auto* weights = app.add_option("--weight-size", options.weights,

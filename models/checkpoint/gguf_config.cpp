@@ -294,36 +294,47 @@ private:
 
   /// Returns a list with a number for every layer; a single number stands for all. Empty: there is
   /// neither.
-  std::vector<std::int64_t> for_layers(const char* below) {
+  std::vector<std::int64_t> for_layers(const char* below, std::size_t layers) {
     const GgufValue* value = find(below);
-    const auto layers = std::size_t(std::max<std::int64_t>(0, stated("num_hidden_layers")));
     if (const auto one = value ? value->integer() : std::nullopt)
-      return std::vector<std::int64_t>(std::min<std::size_t>(layers, limits::layers_max), *one);
+      return std::vector<std::int64_t>(layers, *one);
     const auto list = value ? value->integers() : std::nullopt;
-    if (!list || list->size() != layers || list->empty()) {
+    if (!list || list->size() != layers) {
       wrong(key(below) + " does not list every layer");
       return {};
     }
     return *list;
   }
+  /// Returns a length; `absent`: the file does not say it.
+  std::int64_t length(const char* below, std::int64_t absent) {
+    const auto out = files_.integer(key(below));
+    if (!out && !error_)
+      error_ = out.error();
+    return out ? out->value_or(absent) : absent;
+  }
 
   /// Translates what Gemma 4's files say layer by layer. Lengths without a suffix are those of
   /// layers that see all positions. Their rotation has its part in a tensor (slow_down).
   void translate_gemma4() {
+    const std::int64_t layers = stated("num_hidden_layers");
+    if (layers < 1 || layers > limits::layers_max)
+      return wrong(
+          fmt::format("{} is not between 1 and {}", key("block_count"), limits::layers_max));
     if (number("attention.sliding_window", 0) == 0)
       wrong(key("attention.sliding_window") + " is missing");
-    const auto slides = for_layers("attention.sliding_window_pattern");
-    const auto kv_heads = for_layers("attention.head_count_kv");
-    const auto ffn = for_layers("feed_forward_length");
+    const auto slides = for_layers("attention.sliding_window_pattern", std::size_t(layers));
+    const auto kv_heads = for_layers("attention.head_count_kv", std::size_t(layers));
+    const auto ffn = for_layers("feed_forward_length", std::size_t(layers));
     if (error_)
       return;
-    const double whole = number("attention.key_length", 0);
-    const double sliding = number("attention.key_length_swa", whole);
-    check_same("rope.dimension_count", whole);
-    for (const char* length : {"attention.value_length_swa", "rope.dimension_count_swa"})
-      check_same(length, sliding);
-    config_["global_head_dim"] = std::int64_t(whole);
-    config_["head_dim"] = std::int64_t(sliding);
+    const std::int64_t whole = length("attention.key_length", 0);
+    const std::int64_t sliding = length("attention.key_length_swa", whole);
+    check_same("rope.dimension_count", double(whole));
+    for (const char* other : {"attention.value_length_swa", "rope.dimension_count_swa"})
+      check_same(other, double(sliding));
+    config_["global_head_dim"] = whole;
+    config_["head_dim"] = sliding;
+    spelled_["global_head_dim"] = key("attention.key_length");
     spelled_["head_dim"] = key("attention.key_length_swa");
     for (std::size_t i = 0; i < slides.size(); ++i)
       config_[slides[i] != 0 ? "num_key_value_heads" : "num_global_key_value_heads"] = kv_heads[i];

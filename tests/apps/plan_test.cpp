@@ -204,6 +204,11 @@ TEST_CASE("batches that cannot be are refused with their line") {
         "plan.toml, line 9: [[models]]: batch_ms has 1001 behind 500" + hint);
   CHECK(complaint(head + "batch_ms = [400, 400, 400, 400, 400, 400, 400, 400, 400, 400, 400]\n")
             .find("batch_ms has 11 values: end with 1024 requests at once") != std::string::npos);
+  std::string hundred = "400";
+  for (int i = 1; i < 100; ++i)
+    hundred += ", 400";
+  CHECK(complaint(head + "batch_ms = [" + hundred + "]\n").find("has 100 values") !=
+        std::string::npos);
   CHECK(complaint(head + "batch_ms = 5\n").find("batch_ms is no list") != std::string::npos);
   CHECK(complaint("[devices]\ncount = 2\nmemory = 9\ncontention = 0.4\n" + std::string(model))
             .find("line 4: [devices]: contention is out of bounds") != std::string::npos);

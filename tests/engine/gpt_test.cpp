@@ -1,41 +1,14 @@
 // Promises 1 and 2 with targets of the GPT's kind: learned positions, layer norms, parallel layers.
-#include "tests/engine/draft_checks.hpp"
-#include "tests/engine/tiny_model.hpp"
+#include "tests/engine/family_checks.hpp"
 
 #include <doctest/doctest.h>
 
 #include <string>
-#include <vector>
 
 using namespace paceline;
 using namespace paceline::testing;
 
 namespace {
-
-EngineOptions engine_on(const TinyModel& target, std::vector<std::string> devices = {"cpu"}) {
-  EngineOptions options;
-  options.target = target.path();
-  options.devices = std::move(devices);
-  options.threads = 2;
-  return options;
-}
-
-/// Prompts of several lengths; every other one is drawn by coupling.
-std::vector<Request> prompts(int count) {
-  std::vector<Request> requests;
-  for (int r = 0; r < count; ++r) {
-    Request request;
-    for (int i = 0; i < 5 + 13 * r; ++i)
-      request.prompt_tokens.push_back(TokenId((i * 31 + i * i + r) % vocabulary));
-    request.max_tokens = 24;
-    request.ignore_eos = true;
-    request.sampling.temperature = r % 2 == 0 ? 0.0f : 0.7f;
-    request.sampling.seed = std::uint64_t(3 + r);
-    request.verify = VerifyRule::coupled;
-    requests.push_back(std::move(request));
-  }
-  return requests;
-}
 
 constexpr const char* gpts[] = {"GPT-2", "Pythia", "OPT", "GPT-J", "CodeGen"};
 
@@ -44,42 +17,13 @@ constexpr const char* gpts[] = {"GPT-2", "Pythia", "OPT", "GPT-J", "CodeGen"};
 TEST_CASE("with a GPT: the same tokens in every mode, chunk, page, batch and team") {
   for (const char* name : gpts) {
     CAPTURE(std::string(name));
-    const TinyModel target(name);
-    const auto requests = prompts(4);
-    EngineOptions options = engine_on(target);
-    options.threads = 1;
-    options.max_num_seqs = 1;
-    const Answers expected = plain_answers_of(options, requests);
-    for (const SpeculationMode mode :
-         {SpeculationMode::sync, SpeculationMode::overlap, SpeculationMode::automatic}) {
-      CAPTURE(int(mode));
-      options = engine_on(target);
-      options.drafters = {"self:mxfp4"};
-      options.speculation = mode;
-      if (mode == SpeculationMode::sync) {
-        options.window = 6;
-        options.prefill_chunk = 5;
-        options.page_tokens = 2;
-      }
-      SpeculationStats stats;
-      CHECK(answers_of(options, requests, &stats) == expected);
-      CHECK((stats.accepted > 0 || mode == SpeculationMode::automatic)); // It may choose `off`.
-    }
+    check_modes(TinyModel(name));
   }
 }
 
 TEST_CASE("a GPT in stages has the tokens of the whole, and in shards tokens all the same") {
   for (const char* name : gpts) {
     CAPTURE(std::string(name));
-    const TinyModel target(name);
-    const auto requests = prompts(3);
-    EngineOptions options = engine_on(target);
-    const Answers expected = plain_answers_of(options, requests);
-    options = engine_on(target, {"cpu:0", "cpu:1"});
-    options.drafters = {"suffix"};
-    CHECK(answers_of(options, requests) == expected);
-    options.tensor_parallel_size = 2;
-    const Answers divided = plain_answers_of(options, requests);
-    CHECK(answers_of(options, requests) == divided);
+    check_divided(TinyModel(name), {"suffix"});
   }
 }

@@ -1,6 +1,5 @@
 // Promises 1 and 2 with a recurrent target: what a rejection takes back leaves nothing in a state.
-#include "tests/engine/draft_checks.hpp"
-#include "tests/engine/tiny_model.hpp"
+#include "tests/engine/family_checks.hpp"
 
 #include <doctest/doctest.h>
 
@@ -12,39 +11,6 @@ using namespace paceline;
 using namespace paceline::testing;
 
 namespace {
-
-EngineOptions options_of(const TinyModel& target) {
-  EngineOptions options;
-  options.target = target.path();
-  options.devices = {"cpu"};
-  options.threads = 2;
-  return options;
-}
-
-/// Prompts of several lengths; every other one is drawn by coupling, and one repeats itself, for
-/// look-ups.
-std::vector<Request> requests_to(int count, int tokens = 32) {
-  std::vector<Request> requests;
-  for (int r = 0; r < count; ++r) {
-    Request request;
-    for (int i = 0; i < 7 + 11 * r; ++i)
-      request.prompt_tokens.push_back(TokenId(r == 2 ? i % 5 : (i * 37 + i * i + r) % vocabulary));
-    request.max_tokens = tokens;
-    request.ignore_eos = true;
-    request.sampling.temperature = r % 2 == 0 ? 0.0f : 0.7f;
-    request.sampling.seed = std::uint64_t(5 + r);
-    request.verify = VerifyRule::coupled;
-    requests.push_back(std::move(request));
-  }
-  return requests;
-}
-
-Answers alone(const TinyModel& target, const std::vector<Request>& requests) {
-  EngineOptions options = options_of(target);
-  options.threads = 1;
-  options.max_num_seqs = 1;
-  return plain_answers_of(options, requests);
-}
 
 constexpr const char* recurrent_models[] = {"Qwen 3.5", "Qwen 3.5 that ends with a recurrent layer",
                                             "Qwen 3.5 MoE"};

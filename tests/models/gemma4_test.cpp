@@ -40,10 +40,6 @@ std::shared_ptr<const Model> loaded(const std::string& location, const LoadOptio
   return *model;
 }
 
-Rows logits_at(const std::string& location, const LoadOptions& options = {}) {
-  return test::logits_of(loaded(location, options), test::some_tokens(40, 160));
-}
-
 void says(const Error& error, const char* part) {
   CHECK_MESSAGE(error.text().find(part) != std::string::npos, error.text());
 }
@@ -79,14 +75,14 @@ TEST_CASE("only layers with keys of their own have pages, each as large as its h
 
 TEST_CASE("keys that a file has for layers that share others' are not read") {
   const Folder own(with_inputs);
-  const Rows expected = logits_at(own.folder.path());
+  const Rows expected = test::logits_at(own.folder.path());
   test::WeightsFile weights(own.folder.path());
   const std::string attention = "model.layers.4.self_attn.";
   for (const char* name : {"k_proj.weight", "v_proj.weight"})
     weights.put(attention + name, "BF16", {16, 48}, std::string(2 * 16 * 48, '\0'));
   weights.put(attention + "k_norm.weight", "BF16", {16}, std::string(2 * 16, '\0'));
   own.folder.write("model.safetensors", weights.bytes());
-  CHECK(test::same_bits(logits_at(own.folder.path()), expected));
+  CHECK(test::same_bits(test::logits_at(own.folder.path()), expected));
   QuantizeOptions options;
   options.blocks = {WeightFormat::mxfp8, ScaleChoice::search};
   LoadOptions load;
@@ -94,7 +90,7 @@ TEST_CASE("keys that a file has for layers that share others' are not read") {
   const std::string out = own.folder.file("out");
   const auto written = quantize_checkpoint(own.folder.path(), out, options);
   REQUIRE_MESSAGE(written, written.error().text());
-  CHECK(test::same_bits(logits_at(out), logits_at(own.folder.path(), load)));
+  CHECK(test::same_bits(test::logits_at(out), test::logits_at(own.folder.path(), load)));
 }
 
 TEST_CASE("rows of a prompt end at the last layer with keys of its own, whatever is asked for") {
@@ -117,16 +113,16 @@ TEST_CASE("rows of a prompt end at the last layer with keys of its own, whatever
 
 TEST_CASE("what the hub and what newer files say of large heads is the same") {
   Folder own("Gemma 4");
-  const Rows expected = logits_at(own.folder.path());
+  const Rows expected = test::logits_at(own.folder.path());
   own.config.erase("global_head_dim");
   own.config.erase("num_global_key_value_heads");
   const json::object large{{"head_dim", 32}, {"num_key_value_heads", 1}};
   own.config["per_layer_config"] = json::object{{"1", large}, {"3", large}};
   own.write_config();
-  CHECK(test::same_bits(logits_at(own.folder.path()), expected));
+  CHECK(test::same_bits(test::logits_at(own.folder.path()), expected));
   own.config["layer_types"].as_array().back() = "sliding_attention"; // It sees everything anyway.
   own.write_config();
-  CHECK(test::same_bits(logits_at(own.folder.path()), expected));
+  CHECK(test::same_bits(test::logits_at(own.folder.path()), expected));
 }
 
 TEST_CASE("a Gemma 4 that drafts for itself in four bits shares all but its blocks' layers") {
@@ -139,8 +135,8 @@ TEST_CASE("a Gemma 4 that drafts for itself in four bits shares all but its bloc
     LoadOptions draft = alone;
     draft.drafts = true;
     draft.shared = loaded(own.folder.path());
-    CHECK(
-        test::same_bits(logits_at(own.folder.path(), draft), logits_at(own.folder.path(), alone)));
+    CHECK(test::same_bits(test::logits_at(own.folder.path(), draft),
+                          test::logits_at(own.folder.path(), alone)));
   }
 }
 
@@ -152,7 +148,7 @@ TEST_CASE("layers that share keys stay in one stage with those whose keys they r
   const Folder own(with_inputs);
   const auto source = test::source_of(own.folder.path());
   const auto tokens = test::some_tokens(40, 160);
-  const Rows expected = logits_at(own.folder.path());
+  const Rows expected = test::logits_at(own.folder.path());
   const Stages stages = test::load_stages(*source, Devices(2, test::device()));
   CHECK(stages.back()->info().layers == 5);
   CHECK(test::same_bits(test::in_pieces(stages, tokens, 7, true), expected));

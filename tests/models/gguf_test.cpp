@@ -355,6 +355,34 @@ TEST_CASE("recurrent layers that contradict themselves are refused with the key 
   CHECK(refused("attention.recurrent_layers", std::string("all")));
 }
 
+TEST_CASE("a Gemma 4 whose layers cannot be is refused with the key that says it") {
+  const test::TemporaryFolder folder;
+  json::object entry = test::reference_case("Gemma 4");
+  entry["shards"] = 1;
+  test::write_checkpoint(folder, entry, gpu::DType::f32);
+  const auto refused = [&](const std::string& named, const auto& change) {
+    GgufWriter file = test::to_gguf(folder.path(), "gemma4");
+    change(file);
+    return says(error_of(GgufSource(folder.write("m/m.gguf", file.bytes())).config()),
+                "gemma4." + named);
+  };
+  const auto put = [&](const std::string& key, auto value) {
+    return refused(key, [&](auto& f) { f.put("gemma4." + key, value); });
+  };
+  for (const std::uint32_t layers : {0u, 100'000u})
+    CHECK(refused("block_count", [&](auto& f) {
+      f.put("gemma4.block_count", layers);
+      for (const char* key :
+           {"attention.sliding_window_pattern", "attention.head_count_kv", "feed_forward_length"})
+        f.put(std::string("gemma4.") + key, std::uint32_t(2)); // One number for all layers.
+    }));
+  CHECK(put("attention.sliding_window_pattern", std::vector<bool>{true}));
+  CHECK(put("attention.head_count_kv", std::vector<std::int32_t>{1}));
+  CHECK(put("feed_forward_length", std::vector<std::int32_t>()));
+  CHECK(put("attention.key_length", 1e300));
+  CHECK(put("attention.key_length_swa", 0.5));
+}
+
 TEST_CASE("a tensor that is missing, has another shape or is not expected is named") {
   const test::TemporaryFolder folder;
   const auto with = [&](const auto& change) {

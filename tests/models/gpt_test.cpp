@@ -17,12 +17,6 @@ namespace {
 
 using test::Rows;
 
-Rows logits_at(const std::string& location, const LoadOptions& options = {}) {
-  const auto model = test::load(location, test::device(), options);
-  REQUIRE_MESSAGE(model, model.error().text());
-  return test::logits_of(*model, test::some_tokens(40, 160));
-}
-
 void write_case(const test::TemporaryFolder& folder, const char* name) {
   json::object entry = test::reference_case(name);
   entry["shards"] = 1;
@@ -36,7 +30,7 @@ Rows logits_with(const char* name, const std::function<void(test::WeightsFile&)>
   test::WeightsFile weights(folder.path());
   change(weights);
   folder.write("model.safetensors", weights.bytes());
-  return logits_at(folder.path());
+  return test::logits_at(folder.path());
 }
 
 void strip(test::WeightsFile& weights, const std::string& prefix) {
@@ -92,7 +86,7 @@ TEST_CASE("a shorter context reads the first learned positions") {
     write_case(folder, name);
     LoadOptions options;
     options.max_positions = 40;
-    CHECK(test::same_bits(logits_at(folder.path(), options), logits_at(folder.path())));
+    CHECK(test::same_bits(test::logits_at(folder.path(), options), test::logits_at(folder.path())));
   }
 }
 
@@ -107,7 +101,8 @@ TEST_CASE("drafts of the same weights in four bits share everything but the bloc
     LoadOptions draft = own;
     draft.drafts = true;
     draft.shared = test::load(folder.path(), test::device(), {}).value();
-    CHECK(test::same_bits(logits_at(folder.path(), draft), logits_at(folder.path(), own)));
+    CHECK(test::same_bits(test::logits_at(folder.path(), draft),
+                          test::logits_at(folder.path(), own)));
   }
 }
 
@@ -157,7 +152,7 @@ TEST_CASE("these families are quantized in their folders as they are when loaded
       const auto written = quantize_checkpoint(folder.path(), out, options);
       REQUIRE_MESSAGE(written, written.error().text());
       CHECK(written->kinds.size() >= 4);
-      CHECK(test::same_bits(logits_at(out), logits_at(folder.path(), load)));
+      CHECK(test::same_bits(test::logits_at(out), test::logits_at(folder.path(), load)));
     }
   }
   const test::TemporaryFolder folder;

@@ -20,12 +20,6 @@ namespace {
 constexpr const char* recurrent_models[] = {"Qwen 3.5", "Qwen 3.5 that ends with a recurrent layer",
                                             "Qwen 3.5 MoE"};
 
-test::Rows logits_in(const std::string& folder) {
-  const auto model = test::load(folder, test::device(), {});
-  REQUIRE_MESSAGE(model, model.error().text());
-  return test::logits_of(*model, test::some_tokens(40, 160));
-}
-
 std::string refusal(json::object config) {
   const test::TemporaryFolder folder;
   folder.write("config.json", json::serialize(config));
@@ -92,6 +86,6 @@ TEST_CASE("a recurrent model's folder is quantized, its rates and convolutions a
   load.blocks = options.blocks;
   const auto loaded = test::load(folder.path(), test::device(), load);
   REQUIRE_MESSAGE(loaded, loaded.error().text());
-  CHECK(test::same_bits(logits_in(folder.file("out")),
+  CHECK(test::same_bits(test::logits_at(folder.file("out")),
                         test::logits_of(*loaded, test::some_tokens(40, 160))));
 }

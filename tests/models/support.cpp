@@ -229,4 +229,10 @@ Rows logits_of(const std::shared_ptr<const Model>& model, std::span<const TokenI
   return runner.run({&rows, 1});
 }
 
+Rows logits_at(const std::string& location, const LoadOptions& options) {
+  const auto model = load(location, device(), options);
+  REQUIRE_MESSAGE(model, model.error().text());
+  return logits_of(*model, some_tokens(40, 160));
+}
+
 } // namespace paceline::models::test

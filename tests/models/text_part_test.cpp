@@ -95,12 +95,6 @@ struct Folders {
   json::object config;
 };
 
-test::Rows logits_in(const std::string& folder) {
-  const auto model = test::load(folder, test::device(), {});
-  REQUIRE_MESSAGE(model, model.error().text());
-  return test::logits_of(*model, test::some_tokens(40, 160));
-}
-
 std::string refusal(const std::string& folder) {
   const auto read = FolderSource(folder).config();
   REQUIRE_FALSE(read);
@@ -114,7 +108,8 @@ TEST_CASE("a folder of a model that also sees is read for its text") {
     CAPTURE(std::string(seeing.text));
     CAPTURE(std::string(seeing.prefix));
     Folders folders(seeing);
-    CHECK(test::same_bits(logits_in(folders.folder.path()), logits_in(folders.plain.path())));
+    CHECK(test::same_bits(test::logits_at(folders.folder.path()),
+                          test::logits_at(folders.plain.path())));
     CHECK(FolderSource(folders.folder.path()).config()->text_only);
     folders.text["hidden_size"] = "wide";
     folders.write();
@@ -162,6 +157,6 @@ TEST_CASE("the text part of a folder is quantized, its other parts are not") {
   load.blocks = options.blocks;
   const auto loaded = test::load(folders.folder.path(), test::device(), load);
   REQUIRE_MESSAGE(loaded, loaded.error().text());
-  CHECK(test::same_bits(logits_in(folders.folder.file("out")),
+  CHECK(test::same_bits(test::logits_at(folders.folder.file("out")),
                         test::logits_of(*loaded, test::some_tokens(40, 160))));
 }

@@ -144,6 +144,10 @@ TEST_CASE("a file that is like Azure's and is not is refused with its line") {
             .starts_with("line 1: this is not the heading of Azure Functions 2019: begin with"));
   CHECK(complaint("HashOwner,HashApp\n").starts_with("line 1: this is not the heading"));
   CHECK(complaint("HashOwner,HashApp,HashFunction,Trigger\n").starts_with("line 1: this is not"));
+  std::string years = "HashOwner,HashApp,HashFunction,Trigger";
+  for (int minute = 1; minute <= 600'000; ++minute)
+    years += "," + std::to_string(minute);
+  CHECK(complaint(years + "\n").starts_with("line 1: 600000 minutes of 2 models are too many"));
   const std::string head = "HashOwner,HashApp,HashFunction,Trigger,1,2\n";
   CHECK(complaint(head + "o,a,f,http,1,2\n").empty());
   for (const char* line : {"o,a,f,http,1", "o,a,f,http,1,2,3", "o,a,f,http,1,-2",
@@ -216,7 +220,9 @@ TEST_CASE("rates and CVs are scaled, window by window") {
   REQUIRE_FALSE(wrong);
   CHECK(wrong.error().text().find("requests are too many: make rate_scale smaller") !=
         std::string::npos);
-  CHECK_FALSE(replay(trace, {.cv_scale = 2, .window_seconds = 1e-3}, 1));
+  const auto many = replay(trace, {.cv_scale = 2, .window_seconds = 0.06}, 1);
+  REQUIRE_FALSE(many);
+  CHECK(many.error().text().find("windows of 2 models are too many") != std::string::npos);
 }
 
 TEST_CASE("windows need not end with minutes") {

@@ -3,6 +3,7 @@
 #include "apps/console/validators.hpp"
 #include "placement/limits.hpp"
 
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <fmt/format.h>
@@ -166,7 +167,7 @@ std::vector<double> read_growth(Fields& fields, const char* name, double alone) 
                    "most twice that: more would be slower than one after the other");
     before = std::exchange(one, one / alone);
   }
-  if (std::size_t(1) << growth.size() > std::size_t(placement::limits::batch_max))
+  if (growth.size() >= std::size_t(std::bit_width(unsigned(placement::limits::batch_max))))
     fields.wrong(name, fmt::format("has {} values", growth.size()),
                  fmt::format("end with {} requests at once", placement::limits::batch_max));
   return growth;

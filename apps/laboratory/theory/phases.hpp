@@ -15,9 +15,9 @@ struct Batch {
 
 /// Seconds of a token (Agrawal et al. 2023, "SARATHI", table 2).
 struct PhaseTimes {
-  double prefill = 0; ///< Of prompts, in a pass of whole ones.
-  double decode = 0;  ///< Of answers, in a pass of all sequences.
-  /// Of answers, by what they add to a pass of a chunk: all sequences but one ride along.
+  double prefill = 0; ///< Time of a prompt's token, in a pass of whole prompts.
+  double decode = 0;  ///< Time of an answer's token, in a pass of all sequences.
+  /// What an answer's token adds to a pass of a chunk, along with which all sequences but one ride.
   double riding = 0;
 };
 
