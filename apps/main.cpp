@@ -1,7 +1,6 @@
 // The paceline program: finds the command, runs it, and turns an error into one line on standard
 // error and an exit status.
 #include "apps/console/command.hpp"
-#include "apps/console/field_names.hpp"
 #include "apps/console/interrupt.hpp"
 #include "apps/console/terminal.hpp"
 #include "apps/console/validators.hpp"
@@ -23,33 +22,6 @@ constexpr const char* footer = R"(Examples:
 
 'paceline help COMMAND' explains a command. Models default to the built-in demo pair.
 Exit status: 0 done, 1 failed, 2 bad usage or input, 130 after Ctrl-C.)";
-
-std::string one_line(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, ' ');
-  return text;
-}
-
-int complain(const std::string& what, int status) {
-  note("paceline: " + one_line(what) + "\n");
-  return status;
-}
-
-int exit_status(ErrorCode code) {
-  switch (code) {
-  case ErrorCode::invalid_argument:
-  case ErrorCode::not_found:
-  case ErrorCode::corrupt:
-  case ErrorCode::unsupported: return status_usage;
-  case ErrorCode::cancelled: return status_interrupted;
-  case ErrorCode::out_of_memory:
-  case ErrorCode::overloaded:
-  case ErrorCode::deadline:
-  case ErrorCode::unavailable:
-  case ErrorCode::internal: return status_failed;
-  }
-  return status_failed;
-}
 
 /// Returns the part of the command line that errors point to for help.
 std::string help_of(const CLI::App& program) {
@@ -173,10 +145,6 @@ int program(int count, char** arguments) {
 }
 
 } // namespace
-
-void print_error(const Error& error) {
-  complain(with_options(error).text(), 0);
-}
 
 } // namespace paceline::apps
 
