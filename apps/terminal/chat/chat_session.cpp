@@ -145,7 +145,7 @@ Result<void> ChatSession::show_or_change_models(const std::string& names) {
       return tl::unexpected(with_hint(fits.error(), models_stay));
     options_.engine = std::move(wanted);
     style_ = style;
-    const auto closed = close();
+    auto closed = close();
     *session_ = std::move(*opened);
     if (!closed)
       return closed;
