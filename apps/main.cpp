@@ -1,5 +1,6 @@
 // The paceline program: finds the command, runs it, and turns an error into one line on standard
 // error and an exit status.
+#include "apps/commit.hpp"
 #include "apps/console/command.hpp"
 #include "apps/console/interrupt.hpp"
 #include "apps/console/terminal.hpp"
@@ -85,6 +86,12 @@ std::string usage_problem(const CLI::App& program, const CLI::ParseError& error)
   return in_our_words(error.get_name(), what) + see;
 }
 
+/// Returns "paceline 0.1.0 (0123456789ab)".
+std::string version_line() {
+  const std::string built_from = commit();
+  return "paceline " PACELINE_VERSION + (built_from.empty() ? "" : " (" + built_from + ")");
+}
+
 int parse_problem(const CLI::App& program, const CLI::ParseError& error) {
   if (error.get_exit_code() == int(CLI::ExitCodes::Success))
     return program.exit(error); // These are --help and --version.
@@ -116,7 +123,7 @@ int run(const Command& command, Interrupt& interrupt) {
 int program(int count, char** arguments) {
   CLI::App program("Paceline: speculative decoding in which draft and target work at once.",
                    "paceline");
-  program.set_version_flag("--version", "paceline " PACELINE_VERSION);
+  program.set_version_flag("--version", version_line());
   program.require_subcommand(0, 1);
   program.get_formatter()->label("SUBCOMMAND", "COMMAND");
   program.footer(footer);
