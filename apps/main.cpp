@@ -3,7 +3,6 @@
 #include "apps/commit.hpp"
 #include "apps/console/command.hpp"
 #include "apps/console/interrupt.hpp"
-#include "apps/console/terminal.hpp"
 #include "apps/console/validators.hpp"
 #include "paceline/version.hpp"
 

@@ -79,14 +79,14 @@ bool PageManager::add_states(Tables& tables, gpu::StateAt begin, int length) {
   for (Pool pool = 0; pool < pools_.size(); ++pool) {
     if (!recurrent(pool))
       continue;
-    gpu::PageRef state = pool == target_pool ? take_state() : pools_[pool].pages->take_state();
+    const bool kept = pool == target_pool; // Only a target's states are kept for others.
+    gpu::PageRef state = kept ? take_state() : pools_[pool].pages->take_state();
     if (!state)
       return false;
-    const int held = begin.position;
-    tables[pool] = pool == target_pool
-                       ? gpu::PageTable::with(*tables[pool], std::move(state), std::move(begin),
-                                              snapshot_for(length, held))
-                       : gpu::PageTable::with(*tables[pool], std::move(state), {}, {});
+    gpu::StateAt snapshot = kept ? snapshot_for(length, begin.position) : gpu::StateAt();
+    tables[pool] =
+        gpu::PageTable::with(*tables[pool], std::move(state),
+                             kept ? std::move(begin) : gpu::StateAt(), std::move(snapshot));
   }
   return true;
 }

@@ -9,7 +9,7 @@ namespace paceline::models::test {
 namespace json = boost::json;
 namespace {
 
-/// Of config.json, and what stands below an architecture's name.
+/// A key of config.json, and the one below an architecture's name that says the same.
 struct Key {
   const char* config;
   const char* key;

@@ -8,6 +8,7 @@
 // The reader has the same processors as the engine; a browser elsewhere would cost less.
 #define DOCTEST_CONFIG_IMPLEMENT // what is shared with the tests checks by doctest's means
 #include "tests/serve/live_server.hpp"
+#include "tests/support/program_checks.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -95,13 +96,7 @@ void measure(LiveServer& server, int rounds) {
 
 int main(int count, char** arguments) {
   doctest::Context checks;
-  checks.setAsDefaultForAssertsOutOfTestCases();
-  checks.setAssertHandler([](const doctest::AssertData& data) {
-    if (data.m_failed) {
-      fmt::print(stderr, "{}:{}: not so: {}\n", data.m_file, data.m_line, data.m_expr);
-      std::exit(EXIT_FAILURE);
-    }
-  });
+  end_at_failed_checks(checks);
   const int rounds = count > 1 ? std::atoi(arguments[1]) : 9;
   if (rounds < 1 || count == 3 || count > 4) {
     fmt::print(stderr, "usage: timeline_cost [ROUNDS [MODEL DRAFT]]\n");
