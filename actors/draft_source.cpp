@@ -122,6 +122,7 @@ public:
   void adjust(speculation::PolicyOptions& policy, const LoadedModel& target) const override {
     policy.prior_cost_ratio =
         std::clamp(draft_.step_bytes() / std::max(target.step_bytes(), 1.0), 0.005, 1.0);
+    policy.early_ends = true;
     if (map_ || is_head_ || state_bytes() > 0)
       policy.lookahead = chain_at_most(policy.lookahead);
   }

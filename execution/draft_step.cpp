@@ -203,7 +203,7 @@ gpu::ProposeTask DraftStep::task(const DraftRows& rows, Draw& draw, const float*
   task.unseen = draw.pending;
   task.position = std::uint32_t(rows.draws);
   task.attempt = rows.chain().attempt();
-  task.guesses_wanted = at.forking.rows > 0 || at.forking.learns;
+  task.guesses_wanted = at.forking.rows > 0 || at.forking.learns || at.early_end.least > 0;
   task.q = draw.q.get();
   task.q_size = rows_->row_length(); // Ids that only the target has are never drafted.
   return task;

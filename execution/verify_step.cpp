@@ -287,7 +287,8 @@ scheduling::Resolution VerifyStep::hand_over(std::size_t index, Judged& judged) 
                                         .residency = entry.next.residency,
                                         .forking = entry.next.forking,
                                         .features = features_behind(entry, verdict),
-                                        .drafters = entry.next.drafters});
+                                        .drafters = entry.next.drafters,
+                                        .early_end = entry.next.early_end});
   return resolved;
 }
 

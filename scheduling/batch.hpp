@@ -48,6 +48,7 @@ struct NextDraft {
   gpu::PageTableRef pages;     ///< The draft's pages.
   CacheResidencyRef residency;
   Drafters drafters;
+  speculation::EarlyEnd early_end;
 };
 
 /// The rows that the pass of a pre-enqueued batch, in a target of stages, may spend on outcomes of
@@ -136,6 +137,9 @@ struct Verdict {
   int guesses = 0;                    ///< Guesses that the draft had for a rejected token's place.
   int guess_rank = -1;                ///< Rank of the guess that came true; -1: none did.
   sampling::JudgedByMargin by_margin; ///< Tokens by margin, where the draft made guesses.
+  /// Tokens of the window that should be accepted by how sure the draft was of each; none: it did
+  /// not say.
+  std::optional<double> expected;
   std::uint64_t forked = 0;           ///< Tokens drawn for outcomes that did not come true.
   std::vector<TokenId> tokens;        ///< Tokens to commit: accepted ones and the one that follows.
   std::vector<TokenSource> sources;

@@ -207,6 +207,8 @@ NextDraft DraftPlanning::plan_next(const Sequence& s, int length, const Forking&
     next.forking.window = next.forking.beyond > 0 ? plan.lookahead : plan.window;
   }
   next.forking.learns = plan.learns_guesses;
+  if (plan.model && plan.mode == SpeculationMode::sync && s.spec->window == 0)
+    next.early_end = policy_.early_end();
   next.reads_features = config_.draft_reads_features;
   next.pages = pages_of(s);
   next.residency = s.residency;

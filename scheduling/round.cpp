@@ -80,7 +80,27 @@ BatchEntry on_a_fork(const BatchEntry& built, ChainRef fork, int length, int win
   return entry;
 }
 
+namespace {
+
+/// Returns the tokens of the window that should be accepted, by how sure the draft was of them.
+std::optional<double> expected(const BatchEntry& entry, int window) {
+  const sampling::Odds& odds = entry.next.early_end.odds;
+  double tokens = 0;
+  double reached = 1;
+  for (int i = 0; i < window; ++i) {
+    const sampling::Guesses& guesses = entry.round.chain->guesses(entry.length + i);
+    if (guesses.count == 0)
+      return std::nullopt;
+    tokens += reached *= odds.accepted(guesses);
+  }
+  return tokens;
+}
+
+} // namespace
+
 void note_guesses(const BatchEntry& entry, Verdict& verdict) {
+  if (entry.next.early_end.least > 0)
+    verdict.expected = expected(entry, verdict.window);
   for (int i = 0; i < verdict.judged; ++i) {
     if (const auto& guesses = entry.round.chain->guesses(entry.length + i); guesses.count > 0)
       verdict.by_margin.add(guesses.margin, i < verdict.accepted);

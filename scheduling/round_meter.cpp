@@ -22,6 +22,10 @@ void add(speculation::RoundObservation& round, const BatchEntry& entry, const Ve
   round.looked_up += verdict.looked_up;
   round.looked_up_accepted += verdict.looked_up_accepted;
   round.by_margin.add(verdict.by_margin);
+  if (!verdict.expected)
+    round.expected.reset();
+  else if (round.expected)
+    *round.expected += *verdict.expected;
   round.lookaheads += verdict.had_lookahead;
   round.hits += verdict.had_lookahead && verdict.hit == Hit::chain;
   round.tokens += int(verdict.tokens.size());
@@ -34,6 +38,7 @@ speculation::RoundObservation RoundMeter::end(const InFlightBatch& flight, const
   speculation::RoundObservation round;
   round.mode = flight.mode;
   round.model = flight.model;
+  round.expected = 0;
   base::Duration drafting{};
   for (std::size_t i = 0; i < verdicts.sequences.size(); ++i) {
     const BatchEntry& entry = flight.batch.entries[i];

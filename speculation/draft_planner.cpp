@@ -146,7 +146,11 @@ DraftPlanner::Reach DraftPlanner::reach_of(const DraftSequence& s) const {
   const int context = this->context(s);
   const int fed = read_for_good(s);
   const bool drafts = s.at.drafters.model;
-  const int draws = drafts ? s.at.chain->next() : -1;
+  int draws = drafts ? s.at.chain->next() : -1;
+  if (draws >= 0 && s.at.early_end.is_before(draws, *s.at.chain, s.at.length())) {
+    s.at.chain->end_at(draws);
+    draws = -1;
+  }
   const auto reach = [&](int start, int end, int drawn) {
     return Reach{start, end, drawn, slot(s, end) - slot(s, start)};
   };
@@ -215,7 +219,9 @@ DraftPass DraftPlanner::plan_behind(const DraftPass& before) const {
   for (std::size_t i = 0; i < before.parts.size(); ++i) {
     const DraftRows& part = before.parts[i];
     const int draws = part.chain().next(1);
-    if (draws < 0 || draws > context(*part.sequence))
+    const Frontier& at = part.sequence->at;
+    if (draws < 0 || draws > context(*part.sequence) ||
+        at.early_end.is_before(draws, part.chain(), at.length()))
       continue;
     DraftRows rows;
     rows.sequence = part.sequence;

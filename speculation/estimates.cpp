@@ -31,7 +31,7 @@ void Estimates::observe(const RoundObservation& round) {
       by_margin_[i].add(double(round.by_margin.accepted[i]) / judged, judged, margin_memory);
   if (round.prefill || round.sequences == 0)
     return;
-  const double expected = geometric_tokens(yield.acceptance.value, mean_window(round)) - 1;
+  const double expected = expected_tokens(round) - 1;
   if (round.judged > 0 && expected > 0)
     yield.gain.add((double(round.tokens) / round.sequences - 1) / expected, 1, gain_memory);
   if (round.draft_step_seconds > 0)
@@ -53,6 +53,11 @@ void Estimates::observe_drafters(const RoundObservation& round) {
 }
 
 double Estimates::expected_tokens(const RoundObservation& round) const {
+  return round.expected ? 1 + *round.expected / round.sequences : tokens_by_rate(round);
+}
+
+/// Returns E for the windows of this round by the acceptance rate.
+double Estimates::tokens_by_rate(const RoundObservation& round) const {
   const double a = std::clamp(acceptance(round.model), 1e-3, 1 - 1e-6);
   if (round.windows.empty())
     return geometric_tokens(a, double(round.rows) / round.sequences - 1);
@@ -66,15 +71,15 @@ double Estimates::mean_window(const RoundObservation& round) const {
   if (round.windows.empty())
     return double(round.rows) / round.sequences - 1;
   const double a = std::clamp(acceptance(round.model), 1e-3, 1 - 1e-6);
-  return std::log1p((a - 1) * expected_tokens(round)) / std::log(a) - 1;
+  return std::log1p((a - 1) * tokens_by_rate(round)) / std::log(a) - 1;
 }
 
 double Estimates::tokens(double window) const {
   return 1 + with_model_.gain.value * (geometric_tokens(acceptance(), window) - 1);
 }
 
-double Estimates::tokens_without(double expected) const {
-  return 1 + without_.gain.value * (expected - 1);
+double Estimates::tokens_of(double expected, bool model) const {
+  return 1 + yield(model).gain.value * (expected - 1);
 }
 
 double Estimates::fork_seconds(double rows) const {

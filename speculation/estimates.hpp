@@ -5,6 +5,7 @@
 #include "sampling/guess.hpp"
 
 #include <array>
+#include <optional>
 #include <vector>
 
 namespace paceline::speculation {
@@ -28,6 +29,9 @@ struct RoundObservation {
   int looked_up = 0;          ///< Judged tokens that a look-up beside the model wrote.
   int looked_up_accepted = 0; ///< Accepted tokens among these.
   JudgedByMargin by_margin;   ///< Tokens by margin, as far as the draft said how sure it was.
+  /// Accepted tokens that were to be expected by how sure the draft was, over all sequences; none:
+  /// it did not say for all of them.
+  std::optional<double> expected;
   int tokens = 0;             ///< Committed tokens, over all sequences.
   int lookaheads = 0;         ///< Sequences that had a lookahead to hit.
   int hits = 0;
@@ -84,10 +88,10 @@ public:
   /// tokens: theory.hpp's E, corrected by what rounds have really brought (acceptance is not the
   /// same at every position of a text).
   double tokens(double window) const;
-  /// Returns the same for rounds without the model, whose windows differ widely. expected: E, on
-  /// average.
-  double tokens_without(double expected) const;
-  /// Returns E for the windows of this round.
+  /// Returns the same for rounds whose windows differ widely. expected: `expected_tokens`, on
+  /// average. model: whether the model drafts in them.
+  double tokens_of(double expected, bool model) const;
+  /// Returns E for the windows of this round, as the draft says or else by the acceptance rate.
   double expected_tokens(const RoundObservation& round) const;
   /// Returns the window that, if all had it, should bring as much as the windows of this round.
   double mean_window(const RoundObservation& round) const;
@@ -119,6 +123,7 @@ private:
   };
   const Yield& yield(bool model) const { return model ? with_model_ : without_; }
   void observe_drafters(const RoundObservation& round);
+  double tokens_by_rate(const RoundObservation& round) const;
 
   Yield with_model_;
   Yield without_; ///< Rounds of the look-up beside the model alone.

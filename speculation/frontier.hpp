@@ -3,6 +3,7 @@
 
 #include "gpu/kv_pool.hpp"
 #include "speculation/chain.hpp"
+#include "speculation/early_end.hpp"
 #include "speculation/sequence.hpp"
 
 #include <atomic>
@@ -72,6 +73,7 @@ struct Frontier {
   Forking forking;
   TargetFeatures features{};
   Drafters drafters{};
+  EarlyEnd early_end{};
 
   int length() const { return log_length + int(tokens.size()); }
   /// Returns true if its residency has ended: nobody goes on from it.

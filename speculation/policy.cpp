@@ -23,6 +23,7 @@ constexpr double probe_budget = 0.0075;
 constexpr int first_pause = 12;
 constexpr int longest_pause = 2048;
 constexpr int longest_costly_pause = 16 * longest_pause;
+constexpr double rounds_timed = 4;       // rounds that say well enough what a round takes
 constexpr int rounds_per_lookahead = 16; // choosing it takes some thousand operations
 constexpr double guesses_wanted = 64;    // rejections, before forks are judged by their odds
 constexpr int rounds_per_guess = 8;      // rounds between looks at guesses, afterwards
@@ -48,8 +49,6 @@ double overlapped_rate(double a, double c, std::span<const double> v) {
   }
   return best;
 }
-
-/// Returns the arm of a round. Rounds without the model are of one kind, whether or not a look-up
 
 } // namespace
 
@@ -167,9 +166,28 @@ double SpeculationPolicy::rate(Strategy strategy) const {
   if (known.seconds.weight == 0)
     return 0;
   const bool looks_up = strategy == Strategy::without_model && options_.lookup;
-  return (looks_up ? estimates_.tokens_without(known.expected.value)
-                   : estimates_.tokens(known.window.value)) /
+  const bool uneven = looks_up || (strategy == Strategy::sync && options_.early_ends);
+  return (uneven ? estimates_.tokens_of(known.expected.value, !looks_up)
+                 : estimates_.tokens(known.window.value)) /
          known.seconds.value;
+}
+
+/// Returns the chance of a token that brings just what is decoded in the time that it takes, by the
+/// rate so far (Dinkelbach 1967, "On nonlinear fractional programming"); 0: it is not known yet.
+double SpeculationPolicy::least_chance() const {
+  const Arm& sync = arm(Strategy::sync);
+  const double pass = estimates_.draft_seconds();
+  const double plain = step_(sequences_);
+  if (!options_.early_ends || options_.window || sync.seconds.weight < rounds_timed || pass <= 0 ||
+      plain <= 0)
+    return 0;
+  const int window = std::max(1, int(std::lround(sync.window.value)));
+  const double row = (step_(sequences_ * (window + 1)) - plain) / window;
+  return rate(Strategy::sync) * (pass + std::max(0.0, row));
+}
+
+EarlyEnd SpeculationPolicy::early_end() const {
+  return {least_chance(), estimates_.odds()};
 }
 
 /// Returns the best window of a sequence that is like all others. drafting: plain steps, by the
@@ -206,7 +224,10 @@ void SpeculationPolicy::choose_windows() {
   const auto choose = [this](Strategy strategy, auto best) {
     arm(strategy).choice = options_.window ? *options_.window : best();
   };
-  choose(Strategy::sync, [&] { return best_window(a, [c](int k) { return k * c; }); });
+  choose(Strategy::sync, [&] {
+    return least_chance() > 0 ? options_.window_limit
+                              : best_window(a, [c](int k) { return k * c; });
+  });
   choose(Strategy::overlap, [&] { return best_overlapped(a, c); });
   if (options_.lookup)
     choose(Strategy::without_model, [&] { return best_window(estimates_.acceptance(false), {}); });

@@ -1,6 +1,7 @@
 // Chooses mode and window length from what the rounds have shown.
 #pragma once
 
+#include "speculation/early_end.hpp"
 #include "speculation/estimates.hpp"
 #include "speculation/window_shares.hpp"
 
@@ -31,6 +32,7 @@ struct PolicyOptions {
   double prior_acceptance = 0.7;
   double prior_cost_ratio = 0.1; ///< c, from the models' sizes.
   bool lookup = false;           ///< A look-up drafts beside the model, at no cost.
+  bool early_ends = false;       ///< The draft can end a window early (EarlyEnd).
 };
 
 /// Seconds that a step of the target with so many rows takes, as far as is known; 0: unknown.
@@ -65,6 +67,9 @@ public:
   /// decoding would have brought while the sequence waits.
   double drafting_cost(SpeculationMode mode, int window, double acceptance) const;
   double cost_ratio() const; ///< Smoothed c, at the present number of sequences.
+  /// Returns when windows that are waited for end early: where a token should bring less than is
+  /// decoded in the time of its pass and its row.
+  EarlyEnd early_end() const;
   /// Returns the seconds of a pass of the draft; 0 before the first one was seen.
   double draft_seconds() const { return estimates_.draft_seconds(); }
   /// Returns what windows bring one of several sequences, whose acceptance may be its own.
@@ -109,6 +114,7 @@ private:
   double rate(Strategy strategy) const;
   void enter_load(int sequences);
   double v(int window) const;
+  double least_chance() const;
   int best_window(double acceptance, const std::function<double(int)>& drafting) const;
   int best_overlapped(double a, double c) const;
   void choose_windows();

@@ -90,6 +90,17 @@ Case whole_windows() {
   return {"whole windows", s, 1};
 }
 
+Case early_ends() {
+  Setting s;
+  s.policy = policy(SpeculationMode::sync, 0);
+  s.policy.early_ends = true;
+  s.target.vocabulary = 5;
+  s.length = 5;
+  s.together = 2;
+  s.pace = {.target = 2ms, .draft = 700us, .malice = Malice::token, .late_by = 2ms};
+  return {"early ends", s, 1};
+}
+
 Case forks() {
   Setting s;
   s.policy = policy(SpeculationMode::overlap, 2);

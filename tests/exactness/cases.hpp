@@ -27,6 +27,8 @@ Case adapting_windows();
 Case mixed_modes();
 /// Waiting for whole windows.
 Case whole_windows();
+/// Waiting for windows that end where the draft was not sure of a token.
+Case early_ends();
 /// Forks of one sequence, windows of 2; those that came true are late by what they drew.
 Case forks();
 /// Forks in batches, few rows for many outcomes; windows, mode and kind of lookahead follow what
@@ -74,6 +76,7 @@ inline std::vector<Case> cases_of(sampling::Rule rule) {
   cases.push_back(lookaheads_beyond_patience());
   cases.push_back(forks_in_flight());
   cases.push_back(answers_in_a_form());
+  cases.push_back(early_ends());
   for (Case& c : cases) {
     c.setting.rule = rule;
     c.setting.seed = std::uint64_t(&c - cases.data()) + 1;

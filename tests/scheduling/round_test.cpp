@@ -107,6 +107,35 @@ TEST_CASE("who hears of a verdict later finds what the lane went on with") {
   CHECK(same_later(forked, OneRound::miss()));
 }
 
+TEST_CASE("a verdict says how many tokens the draft itself expected to be accepted") {
+  OneRound round;
+  sampling::Guesses sure, doubtful;
+  sure.count = doubtful.count = 1;
+  sure.margin = 4;
+  doubtful.margin = 0.2f;
+  auto& early = round.entry.next.early_end;
+  early.odds.by_margin[sampling::margin_class(sure.margin)] = 0.9;
+  early.odds.by_margin[sampling::margin_class(doubtful.margin)] = 0.5;
+  const auto chain = std::make_shared<Chain>(1);
+  chain->begin(4, 6, 6);
+  chain->bind(6);
+  chain->put(4, 5, nullptr, sure);
+  chain->put(5, 5, nullptr, doubtful);
+  const auto expected = [&] {
+    Verdict verdict;
+    verdict.window = 2;
+    note_guesses(round.entry, verdict);
+    return verdict.expected;
+  };
+  early.least = 0.1;
+  CHECK_FALSE(expected()); // there were no guesses
+  round.entry.round.chain = chain;
+  REQUIRE(expected());
+  CHECK(*expected() == doctest::Approx(0.9 + 0.9 * 0.5));
+  early.least = 0;
+  CHECK_FALSE(expected());
+}
+
 TEST_CASE("without a next chain nothing is drafted behind a miss") {
   OneRound round;
   round.entry.next = {};

@@ -1,11 +1,31 @@
 #include "speculation/estimates.hpp"
 
+#include <cmath>
 #include <doctest/doctest.h>
 
 using namespace paceline;
 using namespace paceline::speculation;
 using sampling::Guesses;
 using sampling::Odds;
+
+TEST_CASE("a round brings what the draft expects of it, or else what its windows bring on average") {
+  Estimates estimates(0.5);
+  RoundObservation round;
+  round.sequences = 2;
+  round.rows = 8;
+  round.windows = {2, 4};
+  const double by_rate = (1.75 + 1.9375) / 2;
+  CHECK(estimates.expected_tokens(round) == doctest::Approx(by_rate));
+  round.expected = 5;
+  CHECK(estimates.expected_tokens(round) == 3.5);
+  CHECK(1 + (1 - std::pow(0.5, estimates.mean_window(round))) == doctest::Approx(by_rate));
+  round.judged = 8;
+  round.accepted = 4;
+  round.tokens = 12;
+  for (int i = 0; i < 1000; ++i)
+    estimates.observe(round);
+  CHECK(estimates.tokens_of(3.5, true) == doctest::Approx(6).epsilon(0.01));
+}
 
 TEST_CASE(
     "acceptance is learned by how sure the draft was, from all positions where little is known") {
