@@ -6,7 +6,7 @@
 namespace paceline::speculation {
 
 Estimates::Estimates(double prior_acceptance)
-    : with_model_{{prior_acceptance, prior_weight}, {1, prior_weight}}, without_(with_model_),
+    : with_model_{{prior_acceptance, prior_weight}}, without_(with_model_),
       model_acceptance_(with_model_.acceptance) {
   for (std::size_t rank = 0; rank < guess_.size(); ++rank)
     guess_[rank] = {Odds{}.guess[rank], prior_weight};
@@ -32,8 +32,10 @@ void Estimates::observe(const RoundObservation& round) {
   if (round.prefill || round.sequences == 0)
     return;
   const double expected = expected_tokens(round) - 1;
-  if (round.judged > 0 && expected > 0)
-    yield.gain.add((double(round.tokens) / round.sequences - 1) / expected, 1, gain_memory);
+  if (round.judged > 0 && expected > 0) {
+    yield.gained.add(double(round.tokens) / round.sequences - 1, 1, gain_memory);
+    yield.expected.add(expected, 1, gain_memory);
+  }
   if (round.draft_step_seconds > 0)
     draft_seconds_.add(unless_stalled(round.draft_step_seconds, draft_seconds_.value), 1,
                        time_memory);
@@ -75,11 +77,11 @@ double Estimates::mean_window(const RoundObservation& round) const {
 }
 
 double Estimates::tokens(double window) const {
-  return 1 + with_model_.gain.value * (geometric_tokens(acceptance(), window) - 1);
+  return 1 + with_model_.gain() * (geometric_tokens(acceptance(), window) - 1);
 }
 
 double Estimates::tokens_of(double expected, bool model) const {
-  return 1 + yield(model).gain.value * (expected - 1);
+  return 1 + yield(model).gain() * (expected - 1);
 }
 
 double Estimates::fork_seconds(double rows) const {

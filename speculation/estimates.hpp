@@ -119,7 +119,9 @@ private:
   /// What windows bring, by who drafts.
   struct Yield {
     FadingMean acceptance;
-    FadingMean gain; ///< Tokens gained by speculation, divided by those expected.
+    FadingMean gained{1, prior_weight};   ///< Tokens a round gained by speculation.
+    FadingMean expected{1, prior_weight}; ///< Tokens that it was expected to gain.
+    double gain() const { return gained.value / expected.value; }
   };
   const Yield& yield(bool model) const { return model ? with_model_ : without_; }
   void observe_drafters(const RoundObservation& round);

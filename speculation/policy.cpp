@@ -16,6 +16,7 @@ namespace theory = sampling::theory;
 namespace {
 
 constexpr double round_memory = 24;        // rounds that a mode's mean time is taken over
+constexpr double tokens_memory = 100;      // the same of its tokens, which vary more than time does
 constexpr double clear_lead = 1.03;        // a rate below this lead changes nothing
 constexpr double fork_window_lead = 1.005; // a change of windows costs forks nothing
 constexpr double least_lead = 1.01;        // below it forks are not worth their memory
@@ -341,7 +342,7 @@ void SpeculationPolicy::time(const RoundObservation& round) {
   Arm& used = arm(strategy_of(round));
   used.seconds.add(unless_stalled(round.round_seconds, used.seconds.value), 1, round_memory);
   used.window.add(estimates_.mean_window(round), 1, round_memory);
-  used.expected.add(estimates_.expected_tokens(round), 1, round_memory);
+  used.expected.add(estimates_.expected_tokens(round), 1, tokens_memory);
 }
 
 void SpeculationPolicy::steer() {
