@@ -175,6 +175,7 @@ double SpeculationPolicy::rate(Strategy strategy) const {
 
 /// Returns the chance of a token that brings just what is decoded in the time that it takes, by the
 /// rate so far (Dinkelbach 1967, "On nonlinear fractional programming"); 0: it is not known yet.
+/// Several sequences share a pass, which none of them spares the others by ending.
 double SpeculationPolicy::least_chance() const {
   const Arm& sync = arm(Strategy::sync);
   const double pass = estimates_.draft_seconds();
@@ -184,7 +185,7 @@ double SpeculationPolicy::least_chance() const {
     return 0;
   const int window = std::max(1, int(std::lround(sync.window.value)));
   const double row = (step_(sequences_ * (window + 1)) - plain) / window;
-  return rate(Strategy::sync) * (pass + std::max(0.0, row));
+  return rate(Strategy::sync) * ((sequences_ == 1 ? pass : 0) + std::max(0.0, row));
 }
 
 EarlyEnd SpeculationPolicy::early_end() const {
