@@ -140,8 +140,8 @@ struct Verdict {
   /// Tokens of the window that should be accepted by how sure the draft was of each; none: it did
   /// not say.
   std::optional<double> expected;
-  std::uint64_t forked = 0;           ///< Tokens drawn for outcomes that did not come true.
-  std::vector<TokenId> tokens;        ///< Tokens to commit: accepted ones and the one that follows.
+  std::uint64_t forked = 0;    ///< Tokens drawn for outcomes that did not come true.
+  std::vector<TokenId> tokens; ///< Tokens to commit: accepted ones and the one that follows.
   std::vector<TokenSource> sources;
   std::vector<TokenLogprob> logprobs;
   std::vector<TokenLogprob> prompt_logprobs; ///< Scores of the prompt tokens fed in this step.

@@ -32,8 +32,8 @@ struct RoundObservation {
   /// Accepted tokens that were to be expected by how sure the draft was, over all sequences; none:
   /// it did not say for all of them.
   std::optional<double> expected;
-  int tokens = 0;             ///< Committed tokens, over all sequences.
-  int lookaheads = 0;         ///< Sequences that had a lookahead to hit.
+  int tokens = 0;     ///< Committed tokens, over all sequences.
+  int lookaheads = 0; ///< Sequences that had a lookahead to hit.
   int hits = 0;
   double round_seconds = 0;      ///< Time from the previous verdict (or first order) to this one.
   double context = 0;            ///< Tokens in the caches that the step saw.

@@ -8,7 +8,8 @@ using namespace paceline::speculation;
 using sampling::Guesses;
 using sampling::Odds;
 
-TEST_CASE("a round brings what the draft expects of it, or else what its windows bring on average") {
+TEST_CASE(
+    "a round brings what the draft expects of it, or else what its windows bring on average") {
   Estimates estimates(0.5);
   RoundObservation round;
   round.sequences = 2;
