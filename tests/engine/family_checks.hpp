@@ -3,6 +3,7 @@
 
 #include "tests/engine/draft_checks.hpp"
 #include "tests/engine/tiny_model.hpp"
+#include "tests/support/effort.hpp"
 
 #include <doctest/doctest.h>
 
@@ -23,7 +24,7 @@ inline EngineOptions options_of(const TinyModel& target,
 
 /// Prompts of several lengths; every other one is drawn by coupling, and one repeats itself, for
 /// look-ups.
-inline std::vector<Request> requests_to(int count, int tokens = 32) {
+inline std::vector<Request> requests_to(int count, int tokens = sanitized ? 12 : 32) {
   std::vector<Request> requests;
   for (int r = 0; r < count; ++r) {
     Request request;

@@ -85,7 +85,7 @@ TEST_CASE("texts that begin alike share a recurrent model's pages up to where a 
     options.page_tokens = 4;
     options.drafters = {"suffix"};
     Engine engine = open_engine(options);
-    Request first = requests_to(4).back();
+    Request first = requests_to(4, 32).back();
     first.max_tokens = 9;
     const Answer answer = ask(engine, first);
     CHECK(answer.end().usage.cached_tokens == 0);
@@ -110,7 +110,7 @@ TEST_CASE("texts that begin alike share a recurrent model's pages up to where a 
 
 TEST_CASE("a recurrent target that dies is recomputed") {
   const TinyModel draft("Qwen 3");
-  const auto requests = requests_to(2);
+  const auto requests = requests_to(2, 32);
   for (const char* name : kinds) {
     CAPTURE(std::string(name));
     const TinyModel target(name);
