@@ -28,8 +28,11 @@ struct RoundObservation {
   int looked_up = 0;          ///< Judged tokens that a look-up beside the model wrote.
   int looked_up_accepted = 0; ///< Accepted tokens among these.
   JudgedByMargin by_margin;   ///< Tokens by margin, as far as the draft said how sure it was.
-  int tokens = 0;             ///< Committed tokens, over all sequences.
-  int lookaheads = 0;         ///< Sequences that had a lookahead to hit.
+  /// Tokens that answers' forms wrote. They are in none of the other figures, but for `rows` and
+  /// times.
+  int formed = 0;
+  int tokens = 0;     ///< Committed tokens, over all sequences.
+  int lookaheads = 0; ///< Sequences that had a lookahead to hit.
   int hits = 0;
   double round_seconds = 0;      ///< Time from the previous verdict (or first order) to this one.
   double context = 0;            ///< Tokens in the caches that the step saw.
