@@ -100,7 +100,8 @@ TEST_CASE("a form drafts whatever the drafters do, and lengthens windows that ar
   Sequences sequences = one_forms();
   EpochMint epochs(1);
   StepCost cost;
-  const DraftHealth health(true, {});
+  DraftHealth health(true, {});
+  health.replaced_by(1); // it is there
   const auto plan_of = [&](const SchedulerConfig& by, SequenceId id) {
     return DraftPlanning(by, sequences, epochs, cost, health).plan_for(sequences[id]);
   };
