@@ -106,7 +106,10 @@ public:
   void adjust(speculation::PolicyOptions& policy, const LoadedModel& /*target*/) const override {
     policy.mode = SpeculationMode::off;
   }
-  Result<void> add_to(EngineParts& /*parts*/, std::size_t /*pages*/) const override { return {}; }
+  Result<void> add_to(EngineParts& /*parts*/, std::size_t /*pages*/,
+                      std::size_t /*states*/) const override {
+    return {};
+  }
 };
 
 class ModelDraft final : public DraftSource {
@@ -128,7 +131,7 @@ public:
   void adjust(speculation::PolicyOptions& policy, const LoadedModel& target) const override {
     policy.prior_cost_ratio =
         std::clamp(draft_.step_bytes() / std::max(target.step_bytes(), 1.0), 0.005, 1.0);
-    if (map_ || is_head_)
+    if (map_ || is_head_ || state_bytes() > 0)
       policy.lookahead = chain_at_most(policy.lookahead);
   }
   std::size_t page_bytes(int page_tokens) const override {
@@ -137,13 +140,16 @@ public:
   std::vector<std::string> names() const override { return {model_draft_name}; }
   std::optional<ModelInfo> info() const override { return draft_.info(name_); }
 
-  Result<void> add_to(EngineParts& parts, std::size_t pages) const override {
-    return add_to(parts, pages, nullptr);
+  std::size_t state_bytes() const override {
+    return draft_.model->kv_shape(slots(options_.page_tokens)).state_bytes;
+  }
+  Result<void> add_to(EngineParts& parts, std::size_t pages, std::size_t states) const override {
+    return add_to(parts, pages, states, nullptr);
   }
   /// lookup: has turns on its lane; null: none has.
-  Result<void> add_to(EngineParts& parts, std::size_t pages,
+  Result<void> add_to(EngineParts& parts, std::size_t pages, std::size_t states,
                       std::shared_ptr<execution::DrafterHost> lookup) const {
-    auto pool = draft_.make_pool(slots(options_.page_tokens), pages);
+    auto pool = draft_.make_pool(slots(options_.page_tokens), pages, states);
     if (!pool)
       return tl::unexpected(pool.error());
     const execution::DraftStep::Parts drafting{.model = draft_.model,
@@ -203,7 +209,8 @@ public:
   }
   bool repeats() const override { return false; }
 
-  Result<void> add_to(EngineParts& parts, std::size_t /*pages*/) const override {
+  Result<void> add_to(EngineParts& parts, std::size_t /*pages*/,
+                      std::size_t /*states*/) const override {
     const auto host =
         drafter_ ? std::make_shared<execution::DrafterHost>(drafter_, parts.telemetry) : nullptr;
     const execution::DrafterStep::Parts drafting{
@@ -243,8 +250,9 @@ public:
   std::size_t page_bytes(int page_tokens) const override { return model_->page_bytes(page_tokens); }
   std::optional<ModelInfo> info() const override { return model_->info(); }
 
-  Result<void> add_to(EngineParts& parts, std::size_t pages) const override {
-    return model_->add_to(parts, pages,
+  std::size_t state_bytes() const override { return model_->state_bytes(); }
+  Result<void> add_to(EngineParts& parts, std::size_t pages, std::size_t states) const override {
+    return model_->add_to(parts, pages, states,
                           std::make_shared<execution::DrafterHost>(lookup_, parts.telemetry));
   }
 
@@ -289,7 +297,12 @@ model_draft(const ModelLoader& loader, const LoadedModel& target, const std::str
   auto map = text::map_vocabularies(*target.tokenizer, *draft->tokenizer);
   if (!map)
     return tl::unexpected(map.error());
-  return std::make_unique<ModelDraft>(loader.options(), name, std::move(*draft), std::move(*map));
+  auto made = std::make_unique<ModelDraft>(loader.options(), name, std::move(*draft), *map);
+  if (*map && made->state_bytes() > 0)
+    return fail(ErrorCode::unsupported,
+                name + " has recurrent layers, and a vocabulary other than the target's",
+                "give a draft of the target's family, or one without recurrent layers");
+  return made;
 }
 
 /// Returns whether a draft there can read what the target has in its memory.

@@ -33,11 +33,13 @@ public:
   virtual std::vector<std::string> names() const = 0;
   /// Returns the bytes of a KV page; 0: the source has no cache.
   virtual std::size_t page_bytes(int /*page_tokens*/) const { return 0; }
+  /// Returns the bytes of a sequence's state; 0: no layer is recurrent.
+  virtual std::size_t state_bytes() const { return 0; }
   /// Describes its model; none: it has no model.
   virtual std::optional<ModelInfo> info() const { return std::nullopt; }
   /// Adds to the parts that the actors are started from. parts: target, sampler and telemetry are
-  /// complete.
-  virtual Result<void> add_to(EngineParts& parts, std::size_t pages) const = 0;
+  /// complete. pages, states: those of its pool.
+  virtual Result<void> add_to(EngineParts& parts, std::size_t pages, std::size_t states) const = 0;
 };
 
 /// Opens the source that the options ask for. loader: outlives the source. target: from then on

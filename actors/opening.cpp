@@ -270,6 +270,9 @@ Result<scheduling::KvBudget> ContextBuilder::budget_for(const LoadedModel& targe
     page_bytes += share.bytes;
   demand.pools = {{page_bytes, target.model->window()}};
   demand.state_bytes = target.model->kv_shape(options_.page_tokens).state_bytes;
+  for (const auto& stage : target.behind)
+    demand.state_bytes += stage->kv_shape(options_.page_tokens).state_bytes;
+  demand.state_bytes += draft_->state_bytes();
   if (const std::size_t bytes = draft_->page_bytes(options_.page_tokens); bytes > 0)
     demand.pools.push_back(
         {bytes, 0, fork_rows * std::size_t(speculation::limits::pages_per_fork_row)});
@@ -333,7 +336,7 @@ ContextBuilder::further_stage(const std::shared_ptr<const models::Model>& model)
   if (model->kv_shape(options_.page_tokens).bytes() == 0)
     return TargetStage{model, device, context_.parts.target.pool};
   return gpu::KvPool::create(*device, model->kv_shape(options_.page_tokens),
-                             budget_.pages[scheduling::target_pool])
+                             budget_.pages[scheduling::target_pool], budget_.states)
       .map([&](auto&& pool) {
         return TargetStage{model, device, std::move(pool)};
       });
@@ -390,7 +393,8 @@ SchedulerParts ContextBuilder::scheduler_parts() const {
 
 Result<void> ContextBuilder::add_draft() {
   const auto& pages = budget_.pages;
-  return draft_->add_to(context_.parts, pages.size() > draft_pool ? pages[draft_pool] : 0);
+  return draft_->add_to(context_.parts, pages.size() > draft_pool ? pages[draft_pool] : 0,
+                        budget_.states);
 }
 
 /// Loads the target once more, for the device where it goes on when its own keeps failing. Its pool

@@ -1,9 +1,8 @@
 // The paceline program: finds the command, runs it, and turns an error into one line on standard
 // error and an exit status.
+#include "apps/commit.hpp"
 #include "apps/console/command.hpp"
-#include "apps/console/field_names.hpp"
 #include "apps/console/interrupt.hpp"
-#include "apps/console/terminal.hpp"
 #include "apps/console/validators.hpp"
 #include "paceline/version.hpp"
 
@@ -23,33 +22,6 @@ constexpr const char* footer = R"(Examples:
 
 'paceline help COMMAND' explains a command. Models default to the built-in demo pair.
 Exit status: 0 done, 1 failed, 2 bad usage or input, 130 after Ctrl-C.)";
-
-std::string one_line(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, ' ');
-  return text;
-}
-
-int complain(const std::string& what, int status) {
-  note("paceline: " + one_line(what) + "\n");
-  return status;
-}
-
-int exit_status(ErrorCode code) {
-  switch (code) {
-  case ErrorCode::invalid_argument:
-  case ErrorCode::not_found:
-  case ErrorCode::corrupt:
-  case ErrorCode::unsupported: return status_usage;
-  case ErrorCode::cancelled: return status_interrupted;
-  case ErrorCode::out_of_memory:
-  case ErrorCode::overloaded:
-  case ErrorCode::deadline:
-  case ErrorCode::unavailable:
-  case ErrorCode::internal: return status_failed;
-  }
-  return status_failed;
-}
 
 /// Returns the part of the command line that errors point to for help.
 std::string help_of(const CLI::App& program) {
@@ -113,6 +85,12 @@ std::string usage_problem(const CLI::App& program, const CLI::ParseError& error)
   return in_our_words(error.get_name(), what) + see;
 }
 
+/// Returns "paceline 0.1.0 (0123456789ab)".
+std::string version_line() {
+  const std::string built_from = commit();
+  return "paceline " PACELINE_VERSION + (built_from.empty() ? "" : " (" + built_from + ")");
+}
+
 int parse_problem(const CLI::App& program, const CLI::ParseError& error) {
   if (error.get_exit_code() == int(CLI::ExitCodes::Success))
     return program.exit(error); // These are --help and --version.
@@ -144,7 +122,7 @@ int run(const Command& command, Interrupt& interrupt) {
 int program(int count, char** arguments) {
   CLI::App program("Paceline: speculative decoding in which draft and target work at once.",
                    "paceline");
-  program.set_version_flag("--version", "paceline " PACELINE_VERSION);
+  program.set_version_flag("--version", version_line());
   program.require_subcommand(0, 1);
   program.get_formatter()->label("SUBCOMMAND", "COMMAND");
   program.footer(footer);
@@ -173,10 +151,6 @@ int program(int count, char** arguments) {
 }
 
 } // namespace
-
-void print_error(const Error& error) {
-  complain(with_options(error).text(), 0);
-}
 
 } // namespace paceline::apps
 

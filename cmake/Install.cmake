@@ -1,6 +1,11 @@
-# What `cmake --install` and the .deb hold: the program, two shared libraries (engine, client) with
-# the public headers' names and no others, CMake and pkg-config files, the demo pair. Everything
-# behind the public headers (CAF, Boost, protobuf, our layers) stays inside the libraries.
+# What `cmake --install` and packages (Package.cmake) hold: the program, two shared libraries (engine,
+# client) with the public headers' names and no others, CMake and pkg-config files, the demo pair.
+# Everything behind the public headers (CAF, Boost, protobuf, our layers) stays inside the libraries.
+# Each file belongs to a component: program, library, development, data or documents.
+# Debian keeps the libraries of each architecture apart, wherever something is installed.
+if(EXISTS /etc/debian_version AND CMAKE_LIBRARY_ARCHITECTURE AND NOT DEFINED CMAKE_INSTALL_LIBDIR)
+  set(CMAKE_INSTALL_LIBDIR "lib/${CMAKE_LIBRARY_ARCHITECTURE}" CACHE STRING "Where libraries go")
+endif()
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(documents "${CMAKE_INSTALL_DATADIR}/doc/paceline") # as Debian spells its packages
@@ -41,25 +46,24 @@ set_target_properties(paceline_library_client PROPERTIES
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/Paceline")
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME program)
 install(TARGETS paceline RUNTIME)
-install(TARGETS paceline_library EXPORT PacelineTargets LIBRARY)
+# The service, which nothing starts by itself. Where it is installed is known when it is.
+install(CODE "set(PACELINE_BINDIR \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}\")
+configure_file(\"${PROJECT_SOURCE_DIR}/cmake/paceline.service.in\"
+  \"${PROJECT_BINARY_DIR}/paceline.service\" @ONLY)")
+install(FILES "${PROJECT_BINARY_DIR}/paceline.service" DESTINATION lib/systemd/system)
+
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
+install(TARGETS paceline_library EXPORT PacelineTargets
+  LIBRARY COMPONENT library NAMELINK_COMPONENT development)
 install(TARGETS paceline_library_asio EXPORT PacelineAsioTargets)
-install(TARGETS paceline_library_client EXPORT PacelineClientTargets LIBRARY)
+install(TARGETS paceline_library_client EXPORT PacelineClientTargets
+  LIBRARY COMPONENT library NAMELINK_COMPONENT development)
 install(DIRECTORY include/paceline DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
-install(DIRECTORY models/demo DESTINATION "${CMAKE_INSTALL_DATADIR}/paceline"
-  FILES_MATCHING PATTERN "*.json" PATTERN "*.safetensors" PATTERN "README.md")
-install(FILES apps/laboratory/bench/prompts.json DESTINATION "${CMAKE_INSTALL_DATADIR}/paceline")
-# The documents, with what they link to, as they lie in the source tree.
-install(FILES README.md CHANGELOG.md CONTRIBUTING.md Containerfile LICENSE DESTINATION "${documents}")
-install(DIRECTORY docs DESTINATION "${documents}" PATTERN "Doxyfile" EXCLUDE)
-install(DIRECTORY apps/examples DESTINATION "${documents}/apps" FILES_MATCHING PATTERN "*.cpp")
-install(FILES models/demo/README.md DESTINATION "${documents}/models/demo")
-install(FILES net/paceline.proto DESTINATION "${documents}/net")
-install(FILES tools/packages.txt DESTINATION "${documents}/tools")
 install(EXPORT PacelineTargets NAMESPACE Paceline:: DESTINATION "${package_folder}")
 install(EXPORT PacelineAsioTargets NAMESPACE Paceline:: DESTINATION "${package_folder}")
 install(EXPORT PacelineClientTargets NAMESPACE Paceline:: DESTINATION "${package_folder}")
-
 configure_package_config_file(cmake/PacelineConfig.cmake.in "${PROJECT_BINARY_DIR}/PacelineConfig.cmake"
   INSTALL_DESTINATION "${package_folder}")
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/PacelineConfigVersion.cmake"
@@ -72,41 +76,20 @@ foreach(name paceline paceline-client)
   configure_file(cmake/paceline.pc.in "${PROJECT_BINARY_DIR}/${name}.pc" @ONLY)
   install(FILES "${PROJECT_BINARY_DIR}/${name}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 endforeach()
-# The protocol, for clients in other languages.
-install(FILES net/paceline.proto DESTINATION "${CMAKE_INSTALL_DATADIR}/paceline")
 
-# The service, which nothing starts by itself. Where it is installed is known when it is.
-install(CODE "set(PACELINE_BINDIR \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}\")
-configure_file(\"${PROJECT_SOURCE_DIR}/cmake/paceline.service.in\"
-  \"${PROJECT_BINARY_DIR}/paceline.service\" @ONLY)")
-install(FILES "${PROJECT_BINARY_DIR}/paceline.service" DESTINATION lib/systemd/system)
+# What program and library look for beside themselves, and the protocol, for clients in other languages.
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME data)
+install(DIRECTORY models/demo DESTINATION "${CMAKE_INSTALL_DATADIR}/paceline"
+  FILES_MATCHING PATTERN "*.json" PATTERN "*.safetensors" PATTERN "README.md")
+install(FILES apps/laboratory/bench/prompts.json net/paceline.proto
+  DESTINATION "${CMAKE_INSTALL_DATADIR}/paceline")
 
-# cpack -G DEB --config build/release/CPackConfig.cmake
-set(PACELINE_MAINTAINER "Paceline <paceline@example.org>" CACHE STRING
-  "Who answers for the .deb: name and address; whoever hands it on sets it")
-set(CPACK_PACKAGE_NAME paceline)
-set(CPACK_PACKAGE_VENDOR Paceline)
-set(CPACK_PACKAGE_CONTACT "${PACELINE_MAINTAINER}")
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "speculative decoding in which draft and target work at once")
-set(CPACK_PACKAGE_DESCRIPTION "Large language models run faster and write the same: a small model drafts
-tokens, the large one verifies them, and both work at the same time.
-The program, two shared libraries with C++ headers, a pair of small models.")
-set(CPACK_RESOURCE_FILE_LICENSE "${PROJECT_SOURCE_DIR}/LICENSE")
-set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
-set(CPACK_STRIP_FILES ON)
-set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
-set(CPACK_DEBIAN_PACKAGE_SECTION science)
-set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
-set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA "${PROJECT_SOURCE_DIR}/cmake/debian/triggers")
-# What Debian wants to find beside the documents.
-string(TIMESTAMP changelog_date "%a, %d %b %Y %H:%M:%S +0000" UTC)
-configure_file(cmake/debian/changelog.in "${PROJECT_BINARY_DIR}/debian/changelog" @ONLY)
-execute_process(COMMAND gzip -9nf "${PROJECT_BINARY_DIR}/debian/changelog" COMMAND_ERROR_IS_FATAL ANY)
-install(FILES cmake/debian/copyright "${PROJECT_BINARY_DIR}/debian/changelog.gz"
+# The documents, with what they link to, as they lie in the source tree.
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME documents)
+install(FILES README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md Containerfile LICENSE
   DESTINATION "${documents}")
-# What programs that include the headers need besides: tl::expected, and Boost for paceline/asio.hpp
-# and paceline/client.hpp. `paceline pull` trusts who certificates say.
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libexpected-dev, ca-certificates")
-set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libboost1.81-dev")
-include(CPack)
+install(DIRECTORY docs DESTINATION "${documents}" PATTERN "Doxyfile" EXCLUDE)
+install(DIRECTORY apps/examples DESTINATION "${documents}/apps" FILES_MATCHING PATTERN "*.cpp")
+install(FILES models/demo/README.md DESTINATION "${documents}/models/demo")
+install(FILES net/paceline.proto DESTINATION "${documents}/net")
+install(FILES tools/packages.txt DESTINATION "${documents}/tools")

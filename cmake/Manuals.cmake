@@ -2,6 +2,7 @@
 # itself, and installed.
 set(manuals "${PROJECT_BINARY_DIR}/manuals")
 set(outputs "")
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME program)
 foreach(shell bash zsh fish)
   set(file "${manuals}/completion.${shell}")
   add_custom_command(OUTPUT "${file}"

@@ -108,7 +108,7 @@ Alternative made_of(const BatchEntry& entry, const Candidate& c, gpu::PageTableR
 std::vector<Alternative> alternatives(const BatchEntry& entry, int window,
                                       std::span<const Branch> ahead, gpu::KvPool& pool) {
   std::vector<Alternative> made;
-  if (entry.forks.rows == 0)
+  if (entry.forks.rows == 0 || pool.shape().state_bytes > 0) // A state is of one chain.
     return made;
   std::vector<Candidate> candidates;
   for (const Chain::Fork& fork : entry.round.chain->forks())

@@ -113,9 +113,11 @@ bool DraftStep::prepare_behind(base::TimePoint now) {
 
 /// Whether a pass can be prepared behind this one: every part of it draws, and the device has
 /// memory for a second pass. A pass draws the target's ids, which a draft with a vocabulary of its
-/// own cannot be fed, and on one device, where others do not find them.
+/// own cannot be fed, and on one device, where others do not find them. What a state holds is known
+/// behind the pass.
 bool DraftStep::can_follow(const Pass& before) {
-  if (before.plan.fork_rows > 0 || parts_.map || is_divided())
+  const bool has_states = parts_.pool->shape().state_bytes > 0;
+  if (before.plan.fork_rows > 0 || parts_.map || is_divided() || has_states)
     return false;
   if (!workspace_behind_)
     if (auto made = parts_.model->make_workspace(parts_.max_num_seqs, parts_.max_num_seqs))
@@ -154,6 +156,10 @@ void DraftStep::begin(DraftPass plan, const Pass* before, models::Workspace& wor
     const int count = int(rows.read().size());
     batch.push_back({rows.pages(), rows.slot, rows.read(), rows.draws < 0 ? count : count - 1,
                      false, draw.pending, features_of(rows)});
+    if (const gpu::PageRef& state = rows.sequence->at.pages->state) {
+      batch.back().state = state->id;
+      batch.back().tentative = std::max(0, rows.slot + count - rows.sequence->at.length());
+    }
     pass.rows += count;
     if (rows.draws >= 0)
       begin_drawing(rows, draw);

@@ -1,6 +1,8 @@
 #include "execution/forward_step.hpp"
 
 #include "execution/alternatives.hpp"
+#include "models/limits.hpp"
+#include "speculation/limits.hpp"
 
 #include <algorithm>
 #include <new>
@@ -10,6 +12,8 @@
 namespace paceline::execution {
 
 using scheduling::BatchEntry;
+
+static_assert(models::limits::tentative_max >= speculation::limits::chain_positions);
 
 namespace {
 
@@ -221,9 +225,12 @@ void ForwardStep::plan() {
       models::SequenceRows& all = batch.back();
       all.state = table.state->id;
       all.begin = number(table.begin.state);
+      all.begin_at = table.begin.position;
       all.snapshot = number(table.snapshot.state);
       all.snapshot_at = table.snapshot.position;
-      all.tentative = rows.window; // A target of one stage has judged the passes ahead by now.
+      // A target of one stage has judged the passes ahead by now.
+      const int certain = is_first() && is_last() ? entry.length : entry.logged();
+      all.tentative = entry.feed.cached + count - certain;
     }
     if (rows.copy && stage_.has_pages()) // Else it would write to the first's.
       copies_.push_back(*rows.copy);

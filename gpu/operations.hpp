@@ -281,10 +281,15 @@ public:
   /// out: [rows, heads * head_dim]; queries are the first columns of qkv.
   virtual void attention(Tensor out, Tensor qkv, int heads, const AttentionOptions& options,
                          const RowMap& rows, const KvLayer& cache) = 0;
-  /// Advances states, and computes what each row gives (DeltaRule). out: [rows, values]; in: [rows,
-  /// channels]; rates: [rows, rates]. The runs have all rows, each in its order.
-  virtual void delta_rule(Tensor out, Tensor in, Tensor rates, const DeltaRule& rule,
+  /// Advances states, and computes what each row gives (Recurrence). out: [rows, values]; in:
+  /// [rows, channels]; rates: [rows, rates]. The runs have all rows, each in its order.
+  virtual void recurrence(Tensor out, Tensor in, Tensor rates, const Recurrence& rule,
                           std::span<const StateRun> runs, const StateLayer& states) = 0;
+  /// Computes a short convolution (ShortConvolution), and keeps beside states what it reads of
+  /// rows. out: [rows, channels]; in: [rows, 3 channels], overwritten. The runs are as with
+  /// recurrence.
+  virtual void short_convolution(Tensor out, Tensor in, const ShortConvolution& convolution,
+                                 std::span<const StateRun> runs, const StateLayer& states) = 0;
   /// Normalises each head of `width` numbers in place, as rms_norm does, and then multiplies it by
   /// silu(gates). weight: [width], f32.
   virtual void gated_rms_norm(Tensor x, Tensor gates, const float* weight, int width,

@@ -52,6 +52,20 @@ void rotate_windows_apart(text::JsonFields& fields, ModelConfig& c, double theta
     layer.rope = layer.window > 0 ? 1 : 0;
 }
 
+void check_recurrence(text::JsonFields& fields, const gpu::Recurrence& rule,
+                      const char* value_heads, const char* key_heads) {
+  if (rule.value_heads % rule.key_heads != 0)
+    fields.wrong(ErrorCode::corrupt,
+                 fmt::format("{} {} is not a multiple of {} {}", fields.spelled(value_heads),
+                             rule.value_heads, fields.spelled(key_heads), rule.key_heads),
+                 "the checkpoint contradicts itself");
+  if (rule.channels() + rule.values() > 4 * limits::hidden_max)
+    fields.wrong(ErrorCode::corrupt,
+                 fmt::format("{} and {} recurrent heads are more than this build takes",
+                             rule.key_heads, rule.value_heads),
+                 "the checkpoint contradicts itself");
+}
+
 int width_of(text::JsonFields& fields, const char* key, int absent) {
   return int(fields.integer(key, 1, 8 * limits::hidden_max, absent));
 }

@@ -27,6 +27,10 @@ void set_windows(text::JsonFields& fields, ModelConfig& config, int window,
 /// object that gives one.
 void rotate_windows_apart(text::JsonFields& fields, ModelConfig& config, double theta);
 
+/// Checks the sizes of a recurrence, whose heads have such keys.
+void check_recurrence(text::JsonFields& fields, const gpu::Recurrence& rule,
+                      const char* value_heads, const char* key_heads);
+
 /// Reads the width of a feed-forward.
 int width_of(text::JsonFields& fields, const char* key, int absent);
 /// Reads a mixture in the layers that `mixes` says. count: what the file calls the experts' number.

@@ -1,7 +1,5 @@
 #include "models/config.hpp"
 
-#include "sampling/limits.hpp"
-
 #include <algorithm>
 
 namespace paceline::models {
@@ -75,11 +73,38 @@ int ModelConfig::recurrent_in(int first, int count) const {
                            [](const LayerConfig& l) { return l.mixer != Mixer::attention; }));
 }
 
-/// A window may be taken back, and so may its pass.
+int ModelConfig::mixer_outputs(int layer) const {
+  switch (mixers[std::size_t(layer)].mixer) {
+  case Mixer::attention: return attention_outputs(layer);
+  case Mixer::recurrence: return recurrence->outputs();
+  case Mixer::short_convolution: break;
+  }
+  return short_convolution().row();
+}
+
+int ModelConfig::mixer_values(int layer) const {
+  switch (mixers[std::size_t(layer)].mixer) {
+  case Mixer::attention: return heads * head_dim_in(layer);
+  case Mixer::recurrence: return recurrence->rule.values();
+  case Mixer::short_convolution: break;
+  }
+  return hidden;
+}
+
+gpu::ShortConvolution ModelConfig::short_convolution() const {
+  gpu::ShortConvolution out;
+  out.channels = hidden;
+  out.taps = convolution->taps;
+  return out;
+}
+
+/// All recurrent layers of a model are of one kind.
 gpu::StateLayout ModelConfig::states_of(int first, int count) const {
-  return delta ? gpu::StateLayout(delta->rule(), recurrent_in(first, count),
-                                  sampling::limits::window_max)
-               : gpu::StateLayout();
+  if (recurrence)
+    return {recurrence->rule, recurrent_in(first, count), tentative};
+  if (convolution)
+    return {short_convolution(), recurrent_in(first, count), tentative};
+  return {};
 }
 
 int ModelConfig::mixtures() const {

@@ -5,6 +5,7 @@
 #include "models/quantization.hpp"
 #include "paceline/error.hpp"
 #include "paceline/request.hpp"
+#include "sampling/limits.hpp"
 #include "sampling/warp.hpp"
 #include "text/json.hpp"
 
@@ -24,7 +25,11 @@ struct RopeConfig {
 };
 
 /// The part of a layer in which rows see those before them.
-enum class Mixer { attention, delta_rule };
+enum class Mixer {
+  attention,
+  recurrence,        ///< gpu::Recurrence, like the next with a state for each sequence.
+  short_convolution, ///< gpu::ShortConvolution
+};
 
 /// What a layer has of its own.
 struct LayerConfig {
@@ -47,26 +52,25 @@ struct PositionTable {
   int first = 0; ///< The row of position 0.
 };
 
-/// Layers with Mixer::delta_rule, whose sizes are those of gpu::DeltaRule.
-struct DeltaConfig {
-  int key_heads = 0;
-  int value_heads = 0;
-  int key_dim = 0;
-  int value_dim = 0;
-  int taps = 0;
-  bool apart = false;
+/// Layers with Mixer::recurrence.
+struct RecurrenceConfig {
+  gpu::Recurrence rule;         ///< Without its constants.
+  bool kernel_bias = false;     ///< The convolution adds biases.
+  bool projection_bias = false; ///< The products before and behind it add biases.
+  float norm_epsilon = 1e-6f;   ///< Of the norm behind it.
 
-  /// Returns the rule without its constants.
-  gpu::DeltaRule rule() const {
-    gpu::DeltaRule rule;
-    rule.key_heads = key_heads;
-    rule.value_heads = value_heads;
-    rule.key_dim = key_dim;
-    rule.value_dim = value_dim;
-    rule.taps = taps;
-    rule.apart = apart;
-    return rule;
-  }
+  bool sums() const { return rule.update == gpu::StateUpdate::sum; } ///< Else it is `delta`.
+  /// Returns the column of the gates of its values in what the product before it gives for a row:
+  /// behind the channels and, with `sum`, the rates. With `delta` a product of their own gives
+  /// these.
+  int first_gate() const { return rule.channels() + (sums() ? rule.rates() : 0); }
+  int outputs() const { return first_gate() + rule.values(); } ///< All that this product gives.
+};
+
+/// Layers with Mixer::short_convolution, whose channels are as many as a row's numbers.
+struct ConvolutionConfig {
+  int taps = 0;
+  bool bias = false; ///< The convolution, and the products before and behind it, add biases.
 };
 
 /// Feed-forwards that are mixtures of experts (Shazeer et al. 2017; in a transformer Lepikhin et
@@ -146,8 +150,11 @@ struct ModelConfig {
   float logit_scale = 1;        ///< Of logits, before their cap.
   float logit_soft_cap = 0;
   std::vector<RopeConfig> ropes;
-  std::vector<LayerConfig> mixers;  ///< [layers]
-  std::optional<DeltaConfig> delta; ///< None: no layer has that mixer.
+  std::vector<LayerConfig> mixers;            ///< [layers]
+  std::optional<RecurrenceConfig> recurrence; ///< None: no layer has that mixer, like the next.
+  std::optional<ConvolutionConfig> convolution;
+  /// Rows of a sequence that a pass may have to take back at most, which lie beside its state.
+  int tentative = sampling::limits::window_max;
   StoredQuantization quantization;
   std::optional<MixtureConfig> mixture; ///< None: all layers are dense.
   /// Blocks that draft tokens (multi-token prediction) and are stored beside the layers. Only a
@@ -194,6 +201,12 @@ struct ModelConfig {
   }
   /// Returns how many of the layers [first, first + count) are recurrent.
   int recurrent_in(int first, int count) const;
+  bool has_states() const { return recurrent_in(0, layers) > 0; }
+  /// Return how many numbers the product before a layer's mixer gives for a row, and how many the
+  /// one behind it reads.
+  int mixer_outputs(int layer) const;
+  int mixer_values(int layer) const;
+  gpu::ShortConvolution short_convolution() const; ///< Without its constants.
   /// Returns how a sequence's states of these layers lie in memory.
   gpu::StateLayout states_of(int first, int count) const;
   /// Returns the mixture of a layer; null: the layer is dense.

@@ -60,6 +60,9 @@ constexpr OwnKey neox_keys[] = {{"rms_norm_eps", "layer_norm_eps"},
                                 {"partial_rotary_factor", "rotary_pct"}};
 constexpr OwnKey gemma4_keys[] = {{"num_experts_per_tok", "top_k_experts"}};
 constexpr OwnKey opt_keys[] = {{"intermediate_size", "ffn_dim"}};
+constexpr OwnKey lfm2_keys[] = {{"rms_norm_eps", "norm_eps"},
+                                {"intermediate_size", "block_ff_dim"},
+                                {"tie_word_embeddings", "tie_embedding"}};
 
 /// Names of the GPTs, which folders also have without a prefix.
 std::vector<ModelNames> gpt_names(const char* positions) {
@@ -125,6 +128,69 @@ constexpr BlockTensors olmo_tensors{"", "post_attention_layernorm", "",
                                     "post_feedforward_layernorm"};
 constexpr BlockTensors gemma_tensors{"input_layernorm", "post_attention_layernorm",
                                      "pre_feedforward_layernorm", "post_feedforward_layernorm"};
+
+const Family lfm2{.architecture = "Lfm2ForCausalLM",
+                  .model_type = "lfm2",
+                  .models = "LFM 2",
+                  .tensors = {.attention_norm = "operator_norm",
+                              .ffn_norm = "ffn_norm",
+                              .router = "feed_forward.gate",
+                              .experts = "feed_forward.experts.",
+                              .expert_gate = "w1",
+                              .expert_up = "w3",
+                              .expert_down = "w2",
+                              .choice_bias = "feed_forward.expert_bias",
+                              .query_norm = "self_attn.q_layernorm",
+                              .key_norm = "self_attn.k_layernorm",
+                              .recurrent = "conv.",
+                              .kernel = "conv",
+                              .attention_out = "self_attn.out_proj",
+                              .gate = "feed_forward.w1",
+                              .up = "feed_forward.w3",
+                              .down = "feed_forward.w2"},
+                  .names = {{.final_norm = "embedding_norm"}},
+                  .qk_norm = QkNorm::per_head,
+                  .tied_embedding = true,
+                  .norm_epsilon = 1e-5,
+                  .rope = {.theta = 1'000'000},
+                  .keys = lfm2_keys,
+                  .read = read_lfm2};
+
+/// Returns the family of LFM 2's mixtures.
+Family lfm2_moe() {
+  Family family = lfm2;
+  family.architecture = "Lfm2MoeForCausalLM";
+  family.model_type = "lfm2_moe";
+  family.models = "LFM 2 MoE";
+  family.read = read_lfm2_moe;
+  return family;
+}
+
+const Family granite_moe{.architecture = "GraniteMoeForCausalLM",
+                         .model_type = "granitemoe",
+                         .models = "Granite 3 MoE",
+                         .tensors = {.router = "block_sparse_moe.router.layer",
+                                     .experts = "block_sparse_moe.",
+                                     .expert_down = "output_linear",
+                                     .expert_gate_up = "input_linear",
+                                     .stacked_gate_up = "input_linear.weight",
+                                     .stacked_down = "output_linear.weight",
+                                     .shared_expert = "shared_mlp.",
+                                     .recurrent = "mamba.",
+                                     .gate_up = "shared_mlp.input_linear",
+                                     .down = "shared_mlp.output_linear"},
+                         .read = read_granite_moe};
+
+/// Returns a family that adds to Granite 3 MoE.
+Family granite_beside(const char* architecture, const char* model_type, const char* models,
+                      decltype(Family::read) read) {
+  Family family = granite_moe;
+  family.architecture = architecture;
+  family.model_type = model_type;
+  family.models = models;
+  family.read = read;
+  return family;
+}
 
 const Family qwen3_5{.architecture = "Qwen3_5ForCausalLM",
                      .model_type = "qwen3_5_text",
@@ -305,6 +371,13 @@ const Family families[] = {
      .model_type = "granite",
      .models = "Granite 3",
      .read = read_granite},
+    granite_moe,
+    granite_beside("GraniteMoeSharedForCausalLM", "granitemoeshared",
+                   "Granite 3 MoE with a shared expert", read_granite_moe_shared),
+    granite_beside("GraniteMoeHybridForCausalLM", "granitemoehybrid", "Granite 4",
+                   read_granite_hybrid),
+    lfm2,
+    lfm2_moe(),
     {.architecture = "Olmo2ForCausalLM",
      .model_type = "olmo2",
      .models = "OLMo 2",

@@ -35,6 +35,10 @@ struct BlockTensors {
   const char* expert_gate = "gate_proj";
   const char* expert_up = "up_proj";
   const char* expert_down = "down_proj";
+  const char* expert_gate_up = ""; ///< One tensor in place of gate and up, of a shared expert.
+  /// The names of tensors of all experts, where a folder has such.
+  const char* stacked_gate_up = "gate_up_proj";
+  const char* stacked_down = "down_proj";
   const char* choice_bias = "mlp.gate.e_score_correction_bias"; ///< The whole name.
   const char* shared_expert = "mlp.shared_experts.";            ///< Before the names of its parts.
   const char* shared_gate = "mlp.shared_expert_gate";
@@ -43,6 +47,10 @@ struct BlockTensors {
   const char* key = "self_attn.k_proj";
   const char* value = "self_attn.v_proj";
   const char* query_key_value = ""; ///< One tensor in place of these three.
+  const char* query_norm = "self_attn.q_norm";
+  const char* key_norm = "self_attn.k_norm";
+  const char* recurrent = "linear_attn."; ///< Before the names of a recurrent layer's mixer.
+  const char* kernel = "conv1d";          ///< Its convolution.
   HeadOrder heads = {};
   const char* attention_out = "self_attn.o_proj";
   const char* gate = "mlp.gate_proj";

@@ -163,31 +163,23 @@ void read_qwen3_5(text::JsonFields& fields, ModelConfig& c) {
   const auto dims = [&](const char* key) {
     return int(fields.integer(key, 1, gpu::limits::state_dim_max, 128));
   };
-  DeltaConfig delta;
-  delta.key_heads = heads("linear_num_key_heads", 16);
-  delta.value_heads = heads("linear_num_value_heads", 32);
-  delta.key_dim = dims("linear_key_head_dim");
-  delta.value_dim = dims("linear_value_head_dim");
-  delta.taps = int(fields.integer("linear_conv_kernel_dim", 1, gpu::limits::state_taps_max, 4));
-  if (delta.value_heads % delta.key_heads != 0)
-    fields.wrong(ErrorCode::corrupt,
-                 fmt::format("{} {} is not a multiple of {} {}",
-                             fields.spelled("linear_num_value_heads"), delta.value_heads,
-                             fields.spelled("linear_num_key_heads"), delta.key_heads),
-                 "the checkpoint contradicts itself");
-  if (delta.rule().channels() + delta.rule().values() > 4 * limits::hidden_max)
-    fields.wrong(ErrorCode::corrupt,
-                 fmt::format("{} and {} recurrent heads are more than this build takes",
-                             delta.key_heads, delta.value_heads),
-                 "the checkpoint contradicts itself");
-  c.delta = delta;
+  RecurrenceConfig recurrence;
+  gpu::Recurrence& rule = recurrence.rule;
+  rule.key_heads = heads("linear_num_key_heads", 16);
+  rule.value_heads = heads("linear_num_value_heads", 32);
+  rule.key_dim = dims("linear_key_head_dim");
+  rule.value_dim = dims("linear_value_head_dim");
+  rule.taps = int(fields.integer("linear_conv_kernel_dim", 1, gpu::limits::state_taps_max, 4));
+  check_recurrence(fields, rule, "linear_num_value_heads", "linear_num_key_heads");
+  recurrence.norm_epsilon = c.norm_epsilon;
+  c.recurrence = recurrence;
   c.output_gate = true;
   c.draft_blocks = int(fields.integer("mtp_num_hidden_layers", 0, limits::layers_max, 0));
   const auto interval = fields.integer("full_attention_interval", 1, limits::layers_max, 4);
   const std::vector<int> types = layer_types(fields, c, {"full_attention", "linear_attention"});
   for (std::size_t i = 0; i < types.size(); ++i) {
     const bool attends = types[i] < 0 ? (int(i) + 1) % interval == 0 : types[i] == 0;
-    c.mixers[i].mixer = attends ? Mixer::attention : Mixer::delta_rule;
+    c.mixers[i].mixer = attends ? Mixer::attention : Mixer::recurrence;
   }
 }
 
@@ -198,18 +190,6 @@ void read_qwen3_5_moe(text::JsonFields& fields, ModelConfig& c) {
   c.mixture->router.normalised = true;
   c.mixture->shared_ffn = width_of(fields, "shared_expert_intermediate_size", 512);
   c.mixture->shared_gate = true;
-}
-
-/// Reads the factors of Granite. What goes from layer to layer is kept divided by the factor of a
-/// layer's outputs, so that these are added as they are: a norm gives the same of it, if its
-/// epsilon is divided by the square.
-void read_granite(text::JsonFields& fields, ModelConfig& c) {
-  const auto factor = [&](const char* key) { return fields.number(key, 1e-4, 1e4, 1); };
-  const double residual = factor("residual_multiplier");
-  c.attention_scale = float(factor("attention_multiplier"));
-  c.embedding_scale = float(factor("embedding_multiplier") / residual);
-  c.norm_epsilon = float(double(c.norm_epsilon) / (residual * residual));
-  c.logit_scale = float(1 / factor("logits_scaling"));
 }
 
 void read_qwen3_next(text::JsonFields& fields, ModelConfig& c) {

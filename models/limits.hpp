@@ -1,6 +1,8 @@
 // Bounds of the models layer (docs/limits.md lists all layers').
 #pragma once
 
+#include "sampling/limits.hpp"
+
 #include <cstddef>
 #include <cstdint>
 
@@ -35,6 +37,9 @@ inline constexpr int context_max = 1 << 24;
 inline constexpr int positions_default = 1 << 17;
 /// A larger table of rotations is refused.
 inline constexpr std::size_t rope_table_bytes_max = 2u << 30;
+/// A pass of a draft, or of a target in stages, whose passes in flight lie on one chain, has no
+/// more rows of a sequence that may be taken back.
+inline constexpr int tentative_max = 4 * (sampling::limits::window_max + 1);
 /// A scripted model that looks back further is refused.
 inline constexpr int scripted_memory_max = 64;
 

@@ -104,29 +104,33 @@ private:
     return {};
   }
 
-  /// Refuses to divide a model with recurrent layers, or to draft with it: a draft takes whole
-  /// chains back, and writes several at a time.
-  Result<void> check_recurrent() const {
-    const bool divided = devices_.size() > 1 || options_.only || devices_.front()->elsewhere();
-    if (config_.delta && (options_.drafts || options_.shared))
+  /// Returns whether some layers are another machine's.
+  bool is_sent() const {
+    return options_.only ||
+           std::ranges::any_of(devices_, [](const auto& device) { return device->elsewhere(); });
+  }
+
+  /// Refuses to send recurrent layers to other machines, or to divide a draft that has some.
+  Result<void> check_recurrent() {
+    if (options_.drafts || devices_.size() > 1)
+      config_.tentative = limits::tentative_max;
+    if (config_.has_states() && options_.drafts && devices_.size() > 1)
       return fail(ErrorCode::unsupported,
-                  fmt::format("{} has recurrent layers, and drafts with such are not known yet",
+                  fmt::format("{} has recurrent layers, and a draft with such is not divided",
                               text::shown_path(location_)),
-                  "leave the draft out, so that look-ups draft, or give a transformer");
-    if (!config_.delta || !divided)
+                  "give EngineOptions::draft_devices one device");
+    if (!config_.has_states() || !is_sent())
       return {};
     return fail(ErrorCode::unsupported,
-                fmt::format("{} has recurrent layers, which are not divided among devices",
+                fmt::format("{} has recurrent layers, and stages of such on other machines are not "
+                            "known",
                             text::shown_path(location_)),
-                "give it one device");
+                "give it devices of this machine");
   }
 
   /// Refuses to send layers to others that need a row's token beside what a stage hands on.
   Result<void> check_inputs() const {
-    const bool sent = options_.only || std::ranges::any_of(devices_, [](const auto& device) {
-                        return device->elsewhere();
-                      });
-    if (config_.layer_inputs == 0 || !sent)
+    if (config_.layer_inputs == 0 || !is_sent())
       return {};
     return fail(ErrorCode::unsupported,
                 fmt::format("{} has embeddings for each layer, and stages of such on other "

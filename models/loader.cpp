@@ -3,11 +3,10 @@
 #include "models/checkpoint/tensor_source.hpp"
 #include "models/limits.hpp"
 #include "models/packer.hpp"
+#include "models/recurrent_loader.hpp"
 
 #include <cmath>
 #include <fmt/format.h>
-#include <initializer_list>
-#include <numeric>
 
 namespace paceline::models {
 namespace {
@@ -27,7 +26,8 @@ public:
   Loader(TensorSource& tensors, const ModelConfig& config, gpu::DType dtype, gpu::Device& device,
          const LoadOptions& options, const Shard& shard)
       : tensors_(tensors), config_(config), dtype_(dtype), options_(options), shard_(shard),
-        packer_(tensors, dtype, device, options.int8_rows) {}
+        packer_(tensors, dtype, device, options.int8_rows),
+        recurrent_(tensors, config, packer_, options.blocks) {}
 
   /// Loads the large tables first: while one is packed it is in memory twice.
   Result<LoadedWeights> load(const LayerRange& layers) {
@@ -180,7 +180,7 @@ private:
     TransformerBlock b;
     b.attention_norm = hidden_norm(TensorRole::attention_norm);
     if (c.is_recurrent(i))
-      set_rule(b, i, *c.delta);
+      recurrent_.set_constants(b, i);
     else
       set_head_norms(b, i);
     if (c.sinks && !c.is_recurrent(i))
@@ -212,51 +212,6 @@ private:
       b.key_norm = norm({TensorRole::key_norm, i}, full ? c.kv_heads_in(i) * dim : dim);
     if (c.value_norm && c.stores(i))
       b.value_norm = packer_.upload(std::vector<float>(std::size_t(dim), 1.0f));
-  }
-
-  /// Loads the constants of a recurrent layer. Its rates are few and sensitive, so they stay plain
-  /// numbers.
-  void set_rule(TransformerBlock& b, int i, const DeltaConfig& delta) {
-    const gpu::DeltaRule rule = delta.rule();
-    const int each = rule.value_heads / rule.key_heads;
-    if (tensors_.has(TensorRole::delta_rates))
-      b.rates = packer_.pack({by_part({TensorRole::delta_rates, i}, rule.key_heads, {each, each})},
-                             config_.hidden);
-    else
-      b.rates = packer_.pack({{{TensorRole::delta_strength, i}, rule.value_heads},
-                              {{TensorRole::delta_rate, i}, rule.value_heads}},
-                             config_.hidden);
-    b.delta_norm = packer_.norm({TensorRole::delta_norm, i}, rule.value_dim, 0);
-    const auto kernel =
-        packer_.keep(tensors_.kernel({TensorRole::delta_kernel, i}, rule.channels(), rule.taps));
-    const auto speeds =
-        packer_.keep(tensors_.vector({TensorRole::delta_speed, i}, rule.value_heads));
-    const auto offsets =
-        packer_.keep(tensors_.vector({TensorRole::delta_offset, i}, rule.value_heads));
-    if (!kernel || !speeds || !offsets)
-      return;
-    std::vector<float> by_tap(kernel->size());
-    const auto channels = std::size_t(rule.channels());
-    const auto taps = std::size_t(rule.taps);
-    for (std::size_t at = 0; at < by_tap.size(); ++at)
-      by_tap[at] = (*kernel)[at % channels * taps + at / channels];
-    b.kernel = packer_.upload(by_tap);
-    b.speeds = packer_.upload(*speeds);
-    b.offsets = packer_.upload(*offsets);
-  }
-
-  /// Returns a matrix whose rows are those of one head after the other, each in parts of such
-  /// sizes, with the first parts of all heads first.
-  static LayerPart by_part(TensorKey key, int heads, std::initializer_list<int> sizes) {
-    const int head_rows = std::accumulate(sizes.begin(), sizes.end(), 0);
-    LayerPart out{key, heads * head_rows, false, {}};
-    int before = 0;
-    for (const int size : sizes) {
-      for (int head = 0; head < heads; ++head)
-        out.own.push_back({head * head_rows + before, size});
-      before += size;
-    }
-    return out;
   }
 
   void set_router(TransformerBlock& b, int i, const MixtureConfig& mixture) {
@@ -293,17 +248,7 @@ private:
     const bool adds_bias = shard_.number == 0; // added once in the sum over shards
     const Range heads = shard_.heads(c);
     if (c.is_recurrent(i)) {
-      const gpu::DeltaRule rule = c.delta->rule();
-      const int values = rule.values() / rule.key_heads;
-      if (tensors_.has(TensorRole::delta_joined))
-        b.qkv = layer({by_part({TensorRole::delta_joined, i}, rule.key_heads,
-                               {rule.key_dim, rule.key_dim, values, values})},
-                      c.hidden);
-      else
-        b.qkv = layer({{{TensorRole::delta_in, i}, rule.channels()},
-                       {{TensorRole::delta_gate, i}, rule.values()}},
-                      c.hidden);
-      b.attention_out = layer({{{TensorRole::delta_out, i}, c.hidden}}, rule.values());
+      recurrent_.set_products(b, i);
     } else {
       const int dim = c.head_dim_in(i);
       b.qkv = query_key_value(i);
@@ -317,7 +262,11 @@ private:
     }
     if (const MixtureConfig* mixture = c.mixture_in(i))
       return set_experts(b, i, *mixture);
-    b.gate_up = gate_up(i);
+    b.gate_up =
+        c.gated
+            ? gates_and_ups({TensorRole::gate_up, i}, c.ffn_in(i), c.ffn_bias)
+            : layer({{{TensorRole::up, i}, c.ffn_in(i), c.ffn_bias, {shard_.part(c.ffn_in(i))}}},
+                    c.hidden);
     b.down = columns({{{TensorRole::down, i}, c.hidden, c.ffn_bias && adds_bias}}, c.ffn_in(i),
                      shard_.part(c.ffn_in(i)));
   }
@@ -339,9 +288,7 @@ private:
       return;
     const Range shared = shard_.part(mixture.shared_ffn);
     b.shared_gate_up =
-        layer({{{TensorRole::gate, i, shared_expert}, mixture.shared_ffn, false, {shared}},
-               {{TensorRole::up, i, shared_expert}, mixture.shared_ffn, false, {shared}}},
-              config_.hidden);
+        gates_and_ups({TensorRole::gate_up, i, shared_expert}, mixture.shared_ffn, false);
     b.shared_down = columns({{{TensorRole::down, i, shared_expert}, config_.hidden}},
                             mixture.shared_ffn, shared);
   }
@@ -391,19 +338,14 @@ private:
     return part;
   }
 
-  std::shared_ptr<const gpu::Weight> gate_up(int i) {
-    const ModelConfig& c = config_;
-    const int ffn = c.ffn_in(i);
+  /// Packs gates and ups of a feed-forward. key: that of a tensor of both.
+  std::shared_ptr<const gpu::Weight> gates_and_ups(TensorKey key, int ffn, bool bias) {
     const Range own = shard_.part(ffn);
-    if (!c.gated)
-      return layer({{{TensorRole::up, i}, ffn, c.ffn_bias, {own}}}, c.hidden);
     if (tensors_.has(TensorRole::gate_up))
-      return layer(
-          {{{TensorRole::gate_up, i}, 2 * ffn, c.ffn_bias, {own, {ffn + own.first, own.count}}}},
-          c.hidden);
-    return layer({{{TensorRole::gate, i}, ffn, c.ffn_bias, {own}},
-                  {{TensorRole::up, i}, ffn, c.ffn_bias, {own}}},
-                 c.hidden);
+      return layer({{key, 2 * ffn, bias, {own, {ffn + own.first, own.count}}}}, config_.hidden);
+    return layer({{{TensorRole::gate, key.block, key.expert}, ffn, bias, {own}},
+                  {{TensorRole::up, key.block, key.expert}, ffn, bias, {own}}},
+                 config_.hidden);
   }
 
   /// Packs a linear layer of a block.
@@ -468,6 +410,7 @@ private:
   const LoadOptions& options_;
   const Shard shard_;
   Packer packer_;
+  const RecurrentLoader recurrent_;
   std::size_t shared_bytes_ = 0;
 };
 

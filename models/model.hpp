@@ -48,9 +48,10 @@ struct SequenceRows {
   /// The last rows, which may be taken back: the tokens there are not committed. A state holds none
   /// of them.
   int tentative = 0;
-  /// States by number, -1: none. A state that holds nothing is a copy of `begin`, up to `start`.
-  /// `snapshot` becomes a copy of it, once it holds `snapshot_at` positions.
+  /// States by number, -1: none. Before rows from `begin_at` on the state becomes a copy of
+  /// `begin`. `snapshot` becomes a copy of the state, once it holds `snapshot_at` positions.
   std::int32_t begin = -1;
+  int begin_at = 0;
   std::int32_t snapshot = -1;
   int snapshot_at = 0;
 

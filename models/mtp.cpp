@@ -17,7 +17,7 @@ ModelConfig block_config(const ModelConfig& target) {
   block.architecture = "MTP head";
   block.layers = 1;
   block.mixers = {LayerConfig()};
-  block.delta.reset();
+  block.recurrence.reset();
   if (block.mixture)
     block.mixture->layers = {true};
   block.draft_blocks = std::max(0, target.draft_blocks - 1);

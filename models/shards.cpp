@@ -75,7 +75,7 @@ Result<void> check_shards(const std::string& location, const ModelConfig& c, boo
                             text::shown_path(location), why),
                 std::move(hint));
   };
-  if (c.delta)
+  if (c.has_states())
     return refuse("has recurrent layers, which are not divided", "leave it out");
   if (c.qk_norm == QkNorm::full_width)
     return refuse("normalises the queries of all heads together",

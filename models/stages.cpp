@@ -49,11 +49,9 @@ std::string gibibytes(double bytes) {
 
 WeightSizes sizes_of(const ModelConfig& c, const TensorSource& tensors, gpu::DType dtype,
                      const LoadOptions& options) {
-  const gpu::DeltaRule rule = c.delta.value_or(DeltaConfig()).rule();
   double mixers = 0; // numbers that they compute of a row, and that go into the last product
   for (int i = 0; i < c.layers; ++i)
-    mixers += c.is_recurrent(i) ? rule.channels() + 2 * rule.values()
-                                : c.attention_outputs(i) + c.heads * c.head_dim_in(i);
+    mixers += c.mixer_outputs(i) + c.mixer_values(i);
   const double table = double(c.vocabulary) * c.hidden / 8;
   const double inputs = double(c.layer_inputs) / 8;
   const double plain = 8.0 * double(gpu::size_of(dtype));

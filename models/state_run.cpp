@@ -11,12 +11,10 @@ gpu::StateRun state_run(const SequenceRows& sequence, const gpu::KvPool& pool, i
   run.first_row = first_row;
   run.rows = sequence.rows();
   run.position = sequence.start;
-  run.held = sequence.start == 0 ? 0 : pool.held(sequence.state);
-  if (run.held == 0 && sequence.start > 0) {
-    assert(sequence.begin >= 0);
-    run.begin = sequence.begin;
-    run.held = sequence.start;
-  }
+  const bool copies = sequence.begin >= 0 && sequence.start == sequence.begin_at;
+  run.begin = copies ? sequence.begin : -1;
+  run.held = copies || sequence.start == 0 ? sequence.start : pool.held(sequence.state);
+  assert(run.held > 0 || sequence.start == 0);
   run.certain = std::max(run.held, run.end() - sequence.tentative);
   assert(sequence.start + 1 >= run.held);
   if (sequence.snapshot_at > run.held && sequence.snapshot_at <= run.certain) {

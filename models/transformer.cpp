@@ -48,9 +48,12 @@ public:
   int vocabulary() const override { return config_.logits(); }
   int handed_on() const override { return first_shard().is_last() ? 0 : config_.hidden; }
   bool leaves_wanted() const override { return first_shard().ends() && !first_shard().is_last(); }
+  /// A stage of a recurrent model has pages and states, whatever its own layers are, since these
+  /// have one number in all stages.
   gpu::KvShape kv_shape(int page_tokens) const override {
-    return {page_tokens, first_shard().token_bytes(), config_.features(), int(shards_.size()),
-            first_shard().states().bytes()};
+    const std::size_t least = config_.has_states() && !first_shard().is_tail() ? sizeof(float) : 0;
+    return {page_tokens, std::max(first_shard().token_bytes(), least), config_.features(),
+            int(shards_.size()), std::max(first_shard().states().bytes(), least)};
   }
   int page_tokens_multiple() const override { return 2; } // keys of bf16 are stored in pairs
   /// A head reads the features of all positions, so with taps there is no window.
@@ -214,7 +217,7 @@ private:
     assert(!sequence.fast ||
            (sequence.start % gpu::fast_chunk == 0 && sequence.rows() % gpu::fast_chunk == 0 &&
             sequence.logit_rows() == 0));
-    if (config_.delta)
+    if (config_.has_states())
       space.runs.push_back(state_run(sequence, pool, space.rows.rows()));
     for (int i = first; i < sequence.rows(); ++i) {
       const int position = sequence.start + i;

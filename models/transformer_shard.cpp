@@ -77,16 +77,16 @@ std::vector<std::shared_ptr<const gpu::Weight>> TransformerShard::expert_weights
 Result<void> TransformerShard::allocate(TransformerWorkspace& workspace, const gpu::Device& group,
                                         int max_rows, int max_logit_rows) const {
   const ModelConfig& c = config_;
-  const gpu::DeltaRule rule = c.delta ? c.delta->rule() : gpu::DeltaRule();
-  int qkv = rule.channels() + rule.values();
+  int qkv = c.recurrence ? c.recurrence->outputs() + c.recurrence->rule.values() : 0;
+  int attended = 0;
   int ffn = 0;
   for (int i = weights_.first_layer; i < weights_.first_layer + layers(); ++i) {
-    if (!c.is_recurrent(i))
-      qkv = std::max(qkv, c.attention_outputs(i));
+    qkv = std::max(qkv, c.mixer_outputs(i));
+    attended = std::max(attended, c.mixer_values(i));
     if (!c.mixture_in(i))
       ffn = std::max(ffn, c.ffn_in(i));
   }
-  const int attended = std::max(c.heads * c.widest_head(), rule.values());
+  const int rates = c.recurrence && !c.recurrence->sums() ? c.recurrence->rule.rates() : 0;
   const int apart = c.mixture && c.mixture->apart ? 2 * c.hidden : 0;
   const int addend = place_.is_one() ? 0 : std::max(c.hidden, apart);
   ShardSpace& space = workspace.shards[std::size_t(place_.number)];
@@ -107,7 +107,7 @@ Result<void> TransformerShard::allocate(TransformerWorkspace& workspace, const g
       {&space.all.normed, rows, c.hidden},
       {&space.all.qkv, rows, blocks ? qkv : 0},
       {&space.all.attended, rows, blocks ? attended : 0},
-      {&space.rates, rows, blocks ? rule.rates() : 0},
+      {&space.rates, rows, blocks ? rates : 0},
       {&space.all.gate_up, rows, c.gated ? 2 * ffn : 0},
       {&space.all.activated, rows, ffn},
       {&space.mixture.scores, rows, mixture.experts + mixture.shared_gate},
@@ -124,7 +124,7 @@ Result<void> TransformerShard::allocate(TransformerWorkspace& workspace, const g
       {&space.inputs.activated, rows, c.layer_inputs},
       {&space.last, max_logit_rows, narrows ? c.hidden : 0},
       {&space.last_qkv, max_logit_rows, narrows ? qkv : 0},
-      {&space.last_attended, max_logit_rows, narrows && c.delta ? attended : 0},
+      {&space.last_attended, max_logit_rows, narrows && c.has_states() ? attended : 0},
       {&space.tapped, max_rows, c.reads_beside(0) ? c.fusion->features : 0},
       {&space.fused, max_rows, c.fusion ? 2 * c.hidden : 0},
       {&space.addends[0], max_rows, addend, &group},
@@ -274,33 +274,6 @@ gpu::Tensor TransformerShard::Pass::queries(int i) const {
   return at_.qkv.columns(gates, c.attention_outputs(number(i)) - gates);
 }
 
-/// Advances the states of layer `i` by all rows.
-void TransformerShard::Pass::advance(gpu::Operations& operations, int i) {
-  const TransformerBlock& b = block(i);
-  gpu::DeltaRule rule = config().delta->rule();
-  rule.kernel = floats(b.kernel);
-  rule.speeds = floats(b.speeds);
-  rule.offsets = floats(b.offsets);
-  const gpu::Tensor in = input(operations, b.attention_norm);
-  const gpu::Tensor rates = own_.rates.slice(0, rows());
-  multiply(operations, at_.qkv.columns(0, b.qkv->outputs()), in, *b.qkv, at_.fast);
-  operations.linear(rates, in, *b.rates);
-  operations.delta_rule(at_.attended.columns(0, rule.values()), at_.qkv.columns(0, rule.channels()),
-                        rates, rule, space_.runs,
-                        {own_.states.pool, own_.states.layout, recurrent_before(i)});
-}
-
-/// Adds what a recurrent layer gives, normalised and gated.
-void TransformerShard::Pass::give_values(gpu::Operations& operations, const TransformerBlock& b) {
-  const gpu::DeltaRule rule = config().delta->rule();
-  const gpu::Tensor values = at_.attended.columns(0, rule.values());
-  operations.gated_rms_norm(values, at_.qkv.columns(rule.channels(), rule.values()),
-                            floats(b.delta_norm), rule.value_dim, config().norm_epsilon);
-  output(operations, {floats(b.attention_post_norm)}, [&](gpu::Tensor out, bool add) {
-    multiply(operations, out, values, *b.attention_out, at_.fast, add);
-  });
-}
-
 /// Normalises all queries of a row together, and all keys (OLMo 2).
 void TransformerShard::Pass::norm_full_width(gpu::Operations& operations, int i) const {
   const ModelConfig& c = config();
@@ -327,9 +300,17 @@ void TransformerShard::Pass::narrow(gpu::Operations& operations, int i) {
   map_ = &space_.wanted_rows;
 }
 
+/// Adds what a recurrent layer gives.
+void TransformerShard::Pass::give_values(gpu::Operations& operations, int i) {
+  const gpu::Tensor values = given_values(operations, i);
+  output(operations, {floats(block(i).attention_post_norm)}, [&](gpu::Tensor out, bool add) {
+    multiply(operations, out, values, *block(i).attention_out, at_.fast, add);
+  });
+}
+
 void TransformerShard::Pass::attend(gpu::Operations& operations, int i) {
   if (is_recurrent(i))
-    return give_values(operations, block(i));
+    return give_values(operations, i);
   const ModelConfig& c = config();
   const gpu::Tensor attended = at_.attended.columns(0, c.heads * c.head_dim_in(number(i)));
   operations.attention(

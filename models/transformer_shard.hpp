@@ -13,10 +13,10 @@ namespace paceline::models {
 
 /// The rows that pass through a block together, and the buffers they use. Widths are the shard's.
 struct Activations {
-  gpu::Tensor residual;  ///< [rows, hidden]
-  gpu::Tensor normed;    ///< [rows, hidden]
-  gpu::Tensor qkv;       ///< [rows, what TransformerBlock::qkv of any layer gives]
-  gpu::Tensor attended;  ///< [rows, heads * head_dim], or a recurrent layer's values if more
+  gpu::Tensor residual; ///< [rows, hidden]
+  gpu::Tensor normed;   ///< [rows, hidden]
+  gpu::Tensor qkv; ///< [rows, what TransformerBlock::qkv of any layer gives, or a recurrence too]
+  gpu::Tensor attended;  ///< [rows, ModelConfig::mixer_values of any layer]
   gpu::Tensor gate_up;   ///< [rows, 2 ffn]; empty: feed-forwards have no gates.
   gpu::Tensor activated; ///< [rows, ffn]
   int fast = 0;          ///< Number of rows, the last ones, that take the fast path.
@@ -191,7 +191,13 @@ public:
     gpu::KvLayer cache(int i) const { return {own_.pool, own_.layouts[std::size_t(i)], 0}; }
     gpu::Tensor queries(int i) const;
     void advance(gpu::Operations& operations, int i);
-    void give_values(gpu::Operations& operations, const TransformerBlock& block);
+    void advance_matrices(gpu::Operations& operations, int i, gpu::Tensor in);
+    void convolve(gpu::Operations& operations, int i);
+    void give_values(gpu::Operations& operations, int i);
+    gpu::Tensor given_values(gpu::Operations& operations, int i);
+    gpu::StateLayer states(int i) const {
+      return {own_.states.pool, own_.states.layout, recurrent_before(i)};
+    }
     gpu::Tensor addend(const ShardSpace& shard, int width) const {
       return {shard.addends[sums_ % 2].data, rows(), width, width};
     }

@@ -17,17 +17,21 @@ using Norm = std::shared_ptr<gpu::Buffer>;
 struct TransformerBlock {
   Norm attention_norm; ///< [hidden]
   /// Queries, keys, values one below the other, above them gates of the output if attention has
-  /// such. Of a recurrent layer the rule's channels, and below them its output's gates.
+  /// such. Of a recurrence the channels, its output's gates, and the rates (Recurrence::outputs);
+  /// of a short convolution its rows.
   std::shared_ptr<const gpu::Weight> qkv;
-  std::shared_ptr<const gpu::Weight> rates; ///< [rates, hidden]; null: it is not recurrent.
-  std::shared_ptr<gpu::Buffer> kernel;      ///< The rule's constants (gpu::DeltaRule), f32, as:
+  std::shared_ptr<const gpu::Weight> rates; ///< [rates, hidden]; null: `qkv` gives them, if any.
+  // Constants of a recurrent layer (gpu::Recurrence, gpu::ShortConvolution), f32.
+  std::shared_ptr<gpu::Buffer> kernel;
+  std::shared_ptr<gpu::Buffer> kernel_bias;
   std::shared_ptr<gpu::Buffer> speeds;
   std::shared_ptr<gpu::Buffer> offsets;
-  Norm delta_norm; ///< [value_dim]
-  Norm query_norm; ///< [head_dim], or all heads' with QkNorm::full_width
-  Norm key_norm;   ///< [head_dim], or all heads' with QkNorm::full_width
-  Norm value_norm; ///< [head_dim], of ones (ModelConfig::value_norm)
-  std::shared_ptr<const gpu::Weight> attention_out; ///< [hidden, heads * head_dim], or values
+  std::shared_ptr<gpu::Buffer> skips;
+  Norm recurrence_norm; ///< [value_dim], or of all values with gpu::StateUpdate::sum
+  Norm query_norm;      ///< [head_dim], or all heads' with QkNorm::full_width
+  Norm key_norm;        ///< [head_dim], or all heads' with QkNorm::full_width
+  Norm value_norm;      ///< [head_dim], of ones (ModelConfig::value_norm)
+  std::shared_ptr<const gpu::Weight> attention_out; ///< [hidden, ModelConfig::mixer_values]
   std::shared_ptr<gpu::Buffer> sinks;               ///< [heads], f32; null: the family has none.
   Norm attention_post_norm;                         ///< [hidden]
   Norm ffn_norm; ///< [hidden]; null where there is none, or the block is parallel and has one norm.

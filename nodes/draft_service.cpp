@@ -80,7 +80,12 @@ Result<void> DraftService::start(const NodeParts& node, const OpenDraft& wanted,
                                  std::shared_ptr<SpanLog> spans) {
   const actors::LoadedModel& model = offer_->model;
   const int context = std::min(wanted.max_model_len, offer_->info.max_model_len);
-  const std::size_t page = model.model->kv_shape(node.page_tokens).bytes();
+  const gpu::KvShape shape = model.model->kv_shape(node.page_tokens);
+  if (shape.state_bytes > 0)
+    return fail(ErrorCode::unsupported,
+                model.model->info().name + " has recurrent layers, and no node drafts with such",
+                "give EngineOptions::draft_devices a device of this machine");
+  const std::size_t page = shape.bytes();
   const std::size_t useful =
       std::size_t(wanted.max_num_seqs) *
           (std::size_t(context) / std::size_t(node.page_tokens) + 1) +

@@ -36,7 +36,8 @@ public:
   std::vector<std::string> names() const override { return {actors::model_draft_name}; }
   std::optional<ModelInfo> info() const override { return info_; }
 
-  Result<void> add_to(actors::EngineParts& parts, std::size_t /*pages*/) const override {
+  Result<void> add_to(actors::EngineParts& parts, std::size_t /*pages*/,
+                      std::size_t /*states*/) const override {
     RemoteDraftParts remote = parts_;
     remote.q_rows = parts.q_rows;
     remote.telemetry = parts.telemetry;

@@ -90,20 +90,21 @@ int BatchBuilder::prompt_rows(std::span<Sequence* const> order) const {
   return std::min(std::max(rows, least), config_.prefill_chunk);
 }
 
-/// Returns the average work of the requests that are open, as far as their ends are known.
+/// Returns the average work to expect of the requests that are open.
 RequestWork BatchBuilder::open_work() const {
-  RequestWork work;
+  RequestWork asked;
   for (const auto& [id, s] : sequences_) {
-    work.prompt_rows += double(s.spec->prompt_tokens - s.cached_tokens) / double(sequences_.size());
-    work.rounds += double(s.spec->max_tokens) / double(sequences_.size());
+    asked.prompt_rows += double(s.spec->prompt_tokens) / double(sequences_.size());
+    asked.rounds += double(s.spec->max_tokens) / double(sequences_.size());
   }
-  return work;
+  return mix_.expected(asked);
 }
 
 /// Returns all rows of a step that has so many rows of streams. Without an objective these are as
-/// many as make the step better or, while requests wait for a place, as serve most of them; and no
-/// more than lengthen a step of the streams alone by `limits::prompts_lengthen`. Before such a step
-/// was seen one that comes close to it is made, since a step of prompts alone says nothing of it.
+/// many as serve most requests where some wait for a place, since whoever waits gains most from
+/// whoever ends. Else they are as many as make the step better, and no more than lengthen a step of
+/// the streams alone by `limits::prompts_lengthen`. Before such a step was seen one that comes
+/// close to it is made, since a step of prompts alone says nothing of it.
 /// least: the fewest rows of prompts in a step.
 int BatchBuilder::rows_beside(std::span<Sequence* const> order, int decoding, double context,
                               int least) const {
@@ -114,21 +115,17 @@ int BatchBuilder::rows_beside(std::span<Sequence* const> order, int decoding, do
     return cost_.rows_within(longest, context, most);
   if (const int fewest = decoding + least; !cost_.knows(fewest))
     return fewest;
-  const auto alone = cost_.predict(decoding, context);
   const auto waits = [](const auto& entry) {
     return entry.second.phase == Sequence::Phase::waiting;
   };
-  int rows = 0;
   if (std::ranges::any_of(sequences_, waits)) {
     const auto streams = std::ranges::count_if(order, &Sequence::decoding);
     const StepShares shares{int(order.size()),
                             double(decoding) / double(std::max<long>(streams, 1)), context};
-    const auto work = mix_.average();
-    rows = decoding +
-           best_prompt_rows(cost_, work ? *work : open_work(), shares, config_.prefill_chunk);
-  } else {
-    rows = cost_.knee(context, most);
+    return best_step_rows(cost_, open_work(), shares, most);
   }
+  const int rows = cost_.knee(context, most);
+  const auto alone = cost_.predict(decoding, context);
   if (!alone)
     return rows;
   const double longest = limits::prompts_lengthen * base::seconds(*alone);

@@ -51,7 +51,7 @@ struct KvDemand {
   int stages = 1; ///< Stages of the target: chunks of a prompt that may be under way.
   int page_tokens = 16;
   PerPool<PoolDemand> pools;
-  std::size_t state_bytes = 0; ///< Of a sequence's state in the target; 0: no layer is recurrent.
+  std::size_t state_bytes = 0; ///< Of a sequence's states in all pools; 0: no layer is recurrent.
   std::size_t q_row_bytes = 0; ///< 0 without drafts.
   std::size_t q_rows = 0;      ///< Rows that a sequence's chains hold at most.
   std::size_t fork_q_rows = 0; ///< Rows beyond those that sequences hold.
@@ -59,7 +59,7 @@ struct KvDemand {
 
 struct KvBudget {
   PerPool<std::size_t> pages;
-  std::size_t states = 0; ///< 0: no layer is recurrent.
+  std::size_t states = 0; ///< Of each pool that has states; 0: no layer is recurrent.
   std::size_t q_rows = 0; ///< Rows lent at a time.
   /// Sequences of KvDemand::max_model_len that have room at a time, at most KvDemand::max_num_seqs
   /// (B of Agrawal et al. 2023, "SARATHI"): while there are no more, none loses its pages.

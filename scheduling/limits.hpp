@@ -26,7 +26,8 @@ inline constexpr int row_tile = 16;
 
 /// Steps are planned to take so much of an objective for the time between tokens.
 inline constexpr double objective_used = 0.95;
-/// Without an objective, prompts in a step of streams make it at most so many times as long.
+/// Without an objective, and as long as no request waits for a place, prompts in a step of streams
+/// make it at most so many times as long.
 inline constexpr double prompts_lengthen = 2.5;
 
 /// A waiting sequence asks so many times, with such pauses, for pages that it was refused when

@@ -51,7 +51,7 @@ KvGrant PageManager::reserve(const KvReserve& wanted) {
   const auto tokens = leading(wanted.log, wanted.length);
   PerPool<PrefixCache::Pages> shared;
   gpu::StateAt begin;
-  if (recurrent())
+  if (recurrent(target_pool))
     std::tie(shared, begin.state) = prefixes_.lookup_state(tokens, wanted.path, wanted.salt);
   else
     shared = prefixes_.lookup(tokens, wanted.path, wanted.salt);
@@ -65,19 +65,30 @@ KvGrant PageManager::reserve(const KvReserve& wanted) {
                                       : wanted.capacity);
     found.push_back(gpu::PageTable::extend(nullptr, page_tokens_, std::move(shared[pool])));
   }
-  if (recurrent()) {
-    gpu::PageRef state = take_state();
-    if (!state)
-      return refused(wanted.sequence);
-    const int held = begin.position;
-    found[target_pool] =
-        gpu::PageTable::with(*found[target_pool], std::move(state), std::move(begin),
-                             snapshot_for(int(tokens.size()), held));
-  }
+  if (!add_states(found, std::move(begin), int(tokens.size())))
+    return refused(wanted.sequence);
   KvGrant granted = grant(wanted.sequence, std::move(found), capacity, cached[target_pool]);
   if (granted.granted)
     granted.cached = std::move(cached);
   return granted;
+}
+
+/// Gives tables of recurrent models a state. begin: what the target's is a copy of; length: that of
+/// the text. False: there is none.
+bool PageManager::add_states(Tables& tables, gpu::StateAt begin, int length) {
+  for (Pool pool = 0; pool < pools_.size(); ++pool) {
+    if (!recurrent(pool))
+      continue;
+    const bool kept = pool == target_pool; // Only a target's states are kept for others.
+    gpu::PageRef state = kept ? take_state() : pools_[pool].pages->take_state();
+    if (!state)
+      return false;
+    gpu::StateAt snapshot = kept ? snapshot_for(length, begin.position) : gpu::StateAt();
+    tables[pool] =
+        gpu::PageTable::with(*tables[pool], std::move(state),
+                             kept ? std::move(begin) : gpu::StateAt(), std::move(snapshot));
+  }
+  return true;
 }
 
 KvGrant PageManager::grow(const KvGrow& wanted) {

@@ -43,7 +43,8 @@ public:
   PageManager& operator=(const PageManager&) = delete;
 
   /// Drops what the sequence had, and then grants all that was asked for, or nothing. Where layers
-  /// are recurrent a table comes with a state, which the sequence has to itself.
+  /// are recurrent a table comes with a state, which the sequence has to itself. A target's may
+  /// begin as a copy of a kept one; a draft's begins empty.
   KvGrant reserve(const KvReserve& wanted);
   KvGrant grow(const KvGrow& wanted);
   void release(const KvRelease& done);
@@ -59,8 +60,8 @@ private:
   using Tables = PerPool<gpu::PageTableRef>;
 
   bool windowed(Pool pool) const { return pools_[pool].attention_window > 0; }
-  /// Says whether the target is recurrent. No draft is.
-  bool recurrent() const { return pools_[target_pool].pages->shape().state_bytes > 0; }
+  bool recurrent(Pool pool) const { return pools_[pool].pages->shape().state_bytes > 0; }
+  bool add_states(Tables& tables, gpu::StateAt begin, int length);
   gpu::PageRef take_state();
   gpu::StateAt snapshot_for(int length, int held);
   KvGrant grant(SequenceId sequence, Tables found, const PerPool<int>& capacity, int read);

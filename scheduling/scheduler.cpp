@@ -238,7 +238,8 @@ void Scheduler::expect_in_time(Turn& turn, base::TimePoint begun) {
 
 void Scheduler::end(Turn& turn, SequenceId id) {
   if (const Sequence* s = find(id))
-    mix_.ended({double(s->spec->prompt_tokens - s->cached_tokens), double(s->stats.rounds)});
+    mix_.ended({double(s->spec->prompt_tokens - s->cached_tokens), double(s->stats.rounds)},
+               {double(s->spec->prompt_tokens), double(s->spec->max_tokens)});
   residency_.end(turn, id);
 }
 

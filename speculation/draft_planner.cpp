@@ -96,7 +96,7 @@ DraftPass DraftPlanner::plan() {
 /// Says whether forks are written: the sequence's own window is whole, and its chain is still open.
 bool DraftPlanner::writes_forks(const DraftSequence& s) {
   const Chain& chain = *s.at.chain;
-  return s.at.forking.rows > 0 && s.at.drafters.model && !s.at.features.pages && !chain.closed() &&
+  return s.at.forking.rows > 0 && s.at.drafters.model && s.in_pages() && !chain.closed() &&
          chain.drawn() >= chain.window_end();
 }
 
@@ -251,7 +251,7 @@ void DraftPlanner::fed(DraftRows& rows) {
   s.settled = std::min(int(s.fed.size()), s.at.features.count + 1);
   const int read = std::min(int(s.fed.size()), s.at.length());
   s.at.residency->read.store(read, std::memory_order_relaxed);
-  if (rows.counts.empty() && !s.at.features.pages) // else they are this sequence's alone
+  if (rows.counts.empty() && s.in_pages()) // else they are this sequence's alone
     s.at.residency->cached.store(read, std::memory_order_release);
 }
 

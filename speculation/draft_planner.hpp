@@ -30,6 +30,10 @@ struct DraftSequence {
   /// Read by a look-up that shares the lane, and by the answer's form; empty where neither drafts.
   DraftedText text;
   FormGuesses form;
+
+  /// Returns whether all that the draft has read lies in pages, and depends on tokens alone: others
+  /// may go on from it.
+  bool in_pages() const { return !at.features.pages && !at.pages->state; }
 };
 
 /// The part of a pass that one sequence, or one of its forks, has: the tokens that are fed, and the
@@ -82,6 +86,9 @@ struct DraftLimits {
 /// before are there, and the tokens that it drafted itself with its own features. The last row of a
 /// page then depends on a token behind the page, so its pages are not shared either. It has no
 /// forks, since nobody copies the features that they would go on from.
+///
+/// A recurrent draft has a state for each sequence beside its pages, which holds committed tokens
+/// only, and what it has read of one chain. So it has no forks either, and shares nothing.
 class DraftPlanner {
 public:
   /// pool: forks take its pages that no sequence has. map: null where draft and target share a
@@ -123,7 +130,7 @@ private:
   int slot(const DraftSequence& s, int position) const;
   int count(const DraftSequence& s, int position) const;
   int end_within(const DraftSequence& s, int context) const;
-  bool shares(const DraftSequence& s) const { return !map_ && !s.at.features.pages; }
+  bool shares(const DraftSequence& s) const { return !map_ && s.in_pages(); }
   int read_for_good(const DraftSequence& s) const;
   Reach reach_of(const DraftSequence& s) const;
   void add_rows(DraftPass& pass, DraftSequence& s, const Reach& reach, int& budget) const;

@@ -36,7 +36,4 @@ Command add_serve(CLI::App& program);
 Command add_node(CLI::App& program);
 Command add_theory(CLI::App& program);
 
-/// Prints one line on standard error, with options for names of fields.
-void print_error(const Error& error);
-
 } // namespace paceline::apps

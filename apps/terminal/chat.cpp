@@ -167,6 +167,8 @@ Command add_chat(CLI::App& program) {
                 "Shade accepted draft tokens, the target's own, and lookahead that came true");
   app->add_flag("-q,--quiet", options->quiet, "No figures");
   app->add_flag("--whole", options->whole, "All of standard input is one message");
+  app->add_flag("--context-shift", options->context_shift,
+                "Where the context is full let the oldest messages go, and say so");
   app->add_flag("--no-history", options->no_history, "Remember no lines beyond this session");
   add_trace_option(*app, options->engine);
   app->footer(footer);

@@ -147,6 +147,20 @@ HWY_INLINE void sum_columns(V16 (&sums)[blocks], const float* state, int columns
   }
 }
 
+/// Sets state[i][j] = decay * state[i][j] + factors[i] * change[j] in the same columns.
+template <int blocks>
+HWY_INLINE void add_columns(float* state, int columns, int first, const float* factors, int rows,
+                            const V16 (&change)[blocks], float decay) {
+  for (int i = 0; i < rows; ++i) {
+    float* const row = state + i * std::ptrdiff_t(columns) + first;
+    repeat<blocks>([&](auto b) INLINED {
+      const int count = columns - first - 16 * b;
+      store_n(mul_add(change[b], splat(factors[i]), mul(load_n(row + 16 * b, count), splat(decay))),
+              row + 16 * b, count);
+    });
+  }
+}
+
 class HighwayKernels final : public Kernels {
 public:
   explicit HighwayKernels(std::string name) : name_(std::move(name)) {}
@@ -282,18 +296,22 @@ public:
         const V16 v = load_n(value + first + 16 * b, value_dim - first - 16 * b);
         change[b] = mul(mul_add(change[b], splat(-1), v), splat(rate));
       });
-      for (int i = 0; i < key_dim; ++i) {
-        float* const row = state + i * std::ptrdiff_t(value_dim) + first;
-        repeat<blocks>([&](auto b) INLINED {
-          const int count = value_dim - first - 16 * b;
-          store_n(mul_add(change[b], splat(key[i]), mul(load_n(row + 16 * b, count), splat(decay))),
-                  row + 16 * b, count);
-        });
-      }
+      add_columns(state, value_dim, first, key, key_dim, change, decay);
     });
   }
 
-  void read_delta(float* out, int value_dim, const float* state, const float* query,
+  void advance_sum(float* state, const float* key, int key_dim, const float* values, int value_dim,
+                   float decay) const override {
+    by_columns(value_dim, [&](int first, auto blocks) INLINED {
+      V16 change[blocks];
+      repeat<blocks>([&](auto b) INLINED {
+        change[b] = load_n(values + first + 16 * b, value_dim - first - 16 * b);
+      });
+      add_columns(state, value_dim, first, key, key_dim, change, decay);
+    });
+  }
+
+  void read_state(float* out, int value_dim, const float* state, const float* query,
                   int key_dim) const override {
     by_columns(value_dim, [&](int first, auto blocks) INLINED {
       V16 sums[blocks];

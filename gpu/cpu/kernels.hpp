@@ -82,12 +82,15 @@ public:
   virtual void activate(float* out, const float* in, int n, Activation activation) const = 0;
   /// Sets x[i] = cap * tanh(x[i] / cap).
   virtual void soft_cap(float* x, int n, float cap) const = 0;
-  /// Advances the state of a value head by a row (DeltaRule). state: [key_dim, value_dim]; value:
+  /// Advances the state of a value head by a row (Recurrence). state: [key_dim, value_dim]; value:
   /// [value_dim], overwritten.
   virtual void advance_delta(float* state, const float* key, int key_dim, float* value,
                              int value_dim, float decay, float rate) const = 0;
+  /// Sets state = decay state + key change^T; change: [value_dim].
+  virtual void advance_sum(float* state, const float* key, int key_dim, const float* change,
+                           int value_dim, float decay) const = 0;
   /// Sets out = state^T query.
-  virtual void read_delta(float* out, int value_dim, const float* state, const float* query,
+  virtual void read_state(float* out, int value_dim, const float* state, const float* query,
                           int key_dim) const = 0;
 };
 

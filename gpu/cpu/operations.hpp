@@ -99,8 +99,10 @@ public:
                   const RowMap& rows, const KvLayer& cache) override;
   void attention(Tensor out, Tensor qkv, int heads, const AttentionOptions& options,
                  const RowMap& rows, const KvLayer& cache) override;
-  void delta_rule(Tensor out, Tensor in, Tensor rates, const DeltaRule& rule,
+  void recurrence(Tensor out, Tensor in, Tensor rates, const Recurrence& rule,
                   std::span<const StateRun> runs, const StateLayer& states) override;
+  void short_convolution(Tensor out, Tensor in, const ShortConvolution& convolution,
+                         std::span<const StateRun> runs, const StateLayer& states) override;
   void gated_rms_norm(Tensor x, Tensor gates, const float* weight, int width,
                       float epsilon) override;
   void gate(Tensor out, Tensor in, const Gating& gating) override;

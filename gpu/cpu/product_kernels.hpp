@@ -69,9 +69,13 @@ public:
                      float decay, float rate) const override {
     portable_.advance_delta(state, key, key_dim, value, value_dim, decay, rate);
   }
-  void read_delta(float* out, int value_dim, const float* state, const float* query,
+  void advance_sum(float* state, const float* key, int key_dim, const float* change, int value_dim,
+                   float decay) const override {
+    portable_.advance_sum(state, key, key_dim, change, value_dim, decay);
+  }
+  void read_state(float* out, int value_dim, const float* state, const float* query,
                   int key_dim) const override {
-    portable_.read_delta(out, value_dim, state, query, key_dim);
+    portable_.read_state(out, value_dim, state, query, key_dim);
   }
 
 protected:

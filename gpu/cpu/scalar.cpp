@@ -176,7 +176,14 @@ public:
         state[i * value_dim + j] += key[i] * value[j];
   }
 
-  void read_delta(float* out, int value_dim, const float* state, const float* query,
+  void advance_sum(float* state, const float* key, int key_dim, const float* change, int value_dim,
+                   float decay) const override {
+    for (int i = 0; i < key_dim; ++i)
+      for (int j = 0; j < value_dim; ++j)
+        state[i * value_dim + j] = state[i * value_dim + j] * decay + key[i] * change[j];
+  }
+
+  void read_state(float* out, int value_dim, const float* state, const float* query,
                   int key_dim) const override {
     std::fill_n(out, value_dim, 0.0f);
     for (int i = 0; i < key_dim; ++i)

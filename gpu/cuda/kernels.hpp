@@ -141,11 +141,16 @@ struct States {
   }
   bool operator==(const States&) const = default;
 };
-/// Advances states, and computes what rows give (Operations::delta_rule). runs: [count], in device
+/// Advances states, and computes what rows give (Operations::recurrence). runs: [count], in device
 /// memory; snapshots: whether any of them leaves one.
-cudaError_t delta_rule(const Queue& queue, Tensor out, Tensor in, Tensor rates,
-                       const DeltaRule& rule, const StateRun* runs, int count, const States& states,
-                       bool snapshots);
+cudaError_t recurrence(const Queue& queue, Tensor out, Tensor in, Tensor rates,
+                       const Recurrence& rule, const StateRun* runs, int count,
+                       const States& states, bool snapshots);
+/// Computes short convolutions (Operations::short_convolution), but leaves `in` as it is. most:
+/// rows of the longest run.
+cudaError_t short_convolution(const Queue& queue, Tensor out, Tensor in,
+                              const ShortConvolution& convolution, const StateRun* runs, int count,
+                              int most, const States& states, bool snapshots);
 /// Normalises heads and gates them (Operations::gated_rms_norm).
 cudaError_t gated_rms_norm(const Queue& queue, Tensor x, Tensor gates, const float* weight,
                            int width, float epsilon);

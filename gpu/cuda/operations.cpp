@@ -355,17 +355,37 @@ void CudaOperations::scale_by_sigmoid(Tensor x, Tensor scores) {
   PACELINE_CUDA_CHECK(kernels::scale_by_sigmoid(queue("scale_by_sigmoid"), x, scores));
 }
 
-void CudaOperations::delta_rule(Tensor out, Tensor in, Tensor rates, const DeltaRule& rule,
+namespace {
+
+kernels::States states_in(const StateLayer& states) {
+  return {states.of(0), states.layout, states.pool->shape().state_bytes / sizeof(float)};
+}
+
+bool leave_snapshots(std::span<const StateRun> runs) {
+  return std::ranges::any_of(runs, [](const StateRun& run) { return run.snapshot >= 0; });
+}
+
+} // namespace
+
+void CudaOperations::recurrence(Tensor out, Tensor in, Tensor rates, const Recurrence& rule,
                                 std::span<const StateRun> runs, const StateLayer& states) {
   assert(out.cols == rule.values() && in.cols == rule.channels() && rates.cols == rule.rates());
   staged_ = {};
-  const kernels::States there{states.of(0), states.layout,
-                              states.pool->shape().state_bytes / sizeof(float)};
-  const bool snapshots =
-      std::ranges::any_of(runs, [](const StateRun& run) { return run.snapshot >= 0; });
-  PACELINE_CUDA_CHECK(kernels::delta_rule(queue("delta_rule"), out, in, rates, rule,
-                                          arguments_.put(runs), int(runs.size()), there,
-                                          snapshots));
+  PACELINE_CUDA_CHECK(kernels::recurrence(queue("recurrence"), out, in, rates, rule,
+                                          arguments_.put(runs), int(runs.size()), states_in(states),
+                                          leave_snapshots(runs)));
+}
+
+void CudaOperations::short_convolution(Tensor out, Tensor in, const ShortConvolution& convolution,
+                                       std::span<const StateRun> runs, const StateLayer& states) {
+  assert(out.cols == convolution.channels && in.cols == convolution.row());
+  staged_ = {};
+  int most = 0;
+  for (const StateRun& run : runs)
+    most = std::max(most, run.rows);
+  PACELINE_CUDA_CHECK(kernels::short_convolution(queue("short_convolution"), out, in, convolution,
+                                                 arguments_.put(runs), int(runs.size()), most,
+                                                 states_in(states), leave_snapshots(runs)));
 }
 
 void CudaOperations::gated_rms_norm(Tensor x, Tensor gates, const float* weight, int width,

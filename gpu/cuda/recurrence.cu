@@ -2,6 +2,7 @@
 // matrix, which stays in shared memory for all rows of the pass.
 #include "gpu/cuda/block.cuh"
 #include "gpu/cuda/kernels.hpp"
+#include "gpu/cuda/state_rows.cuh"
 
 #include <algorithm>
 
@@ -25,25 +26,22 @@ struct RunRows {
   Tensor in;
   Tensor rates;
   const StateRun& run;
-  const float* kept;
-  const StateLayout& layout;
+  const States& states;
   int channels;
 
   __device__ int row_of(int position) const { return run.first_row + position - run.position; }
-  __device__ const float* kept_row(int position) const {
-    return kept + std::size_t(position % layout.kept) * std::size_t(layout.row_floats);
-  }
   __device__ const float* channels_of(int position) const {
-    return position < run.position ? kept_row(position) : in.row(row_of(position));
+    return position < run.position ? row_before(states, run, position) : in.row(row_of(position));
   }
   __device__ const float* rates_of(int position) const {
-    return position < run.position ? kept_row(position) + channels : rates.row(row_of(position));
+    return position < run.position ? row_before(states, run, position) + channels
+                                   : rates.row(row_of(position));
   }
 };
 
 /// Returns what silu makes of a channel's convolution at a position.
-__device__ float convolved(const RunRows& rows, const DeltaRule& rule, int position, int channel) {
-  float sum = 0;
+__device__ float convolved(const RunRows& rows, const Recurrence& rule, int position, int channel) {
+  float sum = rule.bias ? rule.bias[channel] : 0;
   for (int tap = 0; tap < rule.taps; ++tap)
     if (const int from = position - rule.taps + 1 + tap; from >= 0)
       sum =
@@ -52,29 +50,49 @@ __device__ float convolved(const RunRows& rows, const DeltaRule& rule, int posit
   return sum * sigmoid(sum);
 }
 
-/// Puts a query or a key in `to`, [key_dim] of shared memory, at length sqrt(key_dim) * scale.
-__device__ void load_vector(float* to, const RunRows& rows, const DeltaRule& rule, int position,
+/// Puts a query or a key in `to`, [key_dim] of shared memory; with StateUpdate::delta at length
+/// sqrt(key_dim) * scale.
+__device__ void load_vector(float* to, const RunRows& rows, const Recurrence& rule, int position,
                             int first_channel, float scale, float* scratch) {
   const int i = int(threadIdx.x);
-  const float x = i < rule.key_dim ? convolved(rows, rule, position, first_channel + i) : 0;
-  const float squares = block_reduce(x * x, Add(), scratch);
+  float x = i < rule.key_dim ? convolved(rows, rule, position, first_channel + i) : 0;
   const auto dim = float(rule.key_dim);
+  if (rule.update == StateUpdate::delta) {
+    const float squares = block_reduce(x * x, Add(), scratch);
+    x = x / sqrtf(squares / dim + norm_epsilon / dim) * scale;
+  } else {
+    __syncthreads(); // Others may still read the vector before.
+  }
   if (i < rule.key_dim)
-    to[i] = x / sqrtf(squares / dim + norm_epsilon / dim) * scale;
+    to[i] = x;
   __syncthreads();
 }
 
-/// Returns the rows that a state keeps, and those that a run finds before its own: if it begins
-/// with a copy, the other state's.
-__device__ float* rows_in(const States& states, const DeltaRule& rule, std::uint32_t state) {
-  return states.of(state) + std::size_t(rule.value_heads) * std::size_t(states.layout.head_floats);
-}
-__device__ const float* rows_before(const States& states, const DeltaRule& rule,
-                                    const StateRun& run) {
-  return rows_in(states, rule, run.begin >= 0 ? std::uint32_t(run.begin) : run.state);
+/// Returns the time that a row takes for a value head.
+__device__ float time_of(const Recurrence& rule, const float* rates, int head) {
+  const float time = softplus(rates[rule.first_time() + head] + rule.offsets[head]);
+  return fminf(fmaxf(time, rule.time_least), rule.time_most);
 }
 
-__global__ void advance_states(Tensor out, Tensor in, Tensor rates, DeltaRule rule,
+/// Advances one column of a value head's matrix by a row.
+__device__ void change_column(float* column, const Recurrence& rule, const float* key, float value,
+                              const float* rates, int head) {
+  const float time = time_of(rule, rates, head);
+  const float decay = expf(rule.speeds[head] * time);
+  float change = value * time;
+  if (rule.update == StateUpdate::delta) {
+    float known = 0;
+    for (int i = 0; i < rule.key_dim; ++i)
+      known = fmaf(column[i * rule.value_dim] * decay, key[i], known);
+    change = (value - known) * sigmoid(rates[head]);
+  }
+  for (int i = 0; i < rule.key_dim; ++i) {
+    float& at = column[i * rule.value_dim];
+    at = fmaf(key[i], change, at * decay);
+  }
+}
+
+__global__ void advance_states(Tensor out, Tensor in, Tensor rates, Recurrence rule,
                                const StateRun* runs, States states) {
   ptx::await_previous();
   const StateRun run = runs[blockIdx.y];
@@ -90,14 +108,13 @@ __global__ void advance_states(Tensor out, Tensor in, Tensor rates, DeltaRule ru
   const auto matrix_in = [&](std::uint32_t state) {
     return states.of(state) + std::size_t(head) * std::size_t(states.layout.head_floats);
   };
-  const RunRows rows{
-      in, rates, run, rows_before(states, rule, run), states.layout, rule.channels()};
+  const RunRows rows{in, rates, run, states, rule.channels()};
   const auto leave_in = [&](std::uint32_t state) {
     for (int i = 0; has_column && i < rule.key_dim; ++i)
       matrix_in(state)[i * rule.value_dim + column] = matrix[i * rule.value_dim + column];
   };
   const bool changes = run.certain > run.held || run.begin >= 0;
-  const float* const before = matrix_in(run.begin >= 0 ? std::uint32_t(run.begin) : run.state);
+  const float* const before = matrix_in(run.state_before());
   for (int i = 0; has_column && i < rule.key_dim; ++i)
     matrix[i * rule.value_dim + column] = run.held > 0 ? before[i * rule.value_dim + column] : 0;
   for (int p = run.held < run.position ? run.held : run.position; p < run.end(); ++p) {
@@ -105,23 +122,14 @@ __global__ void advance_states(Tensor out, Tensor in, Tensor rates, DeltaRule ru
       leave_in(std::uint32_t(run.snapshot));
     if (p == run.certain && changes)
       leave_in(run.state);
-    if (p >= run.held) {
+    const bool moves = p >= run.held;
+    float value = 0;
+    if (has_column && (moves || rule.skips))
+      value = convolved(rows, rule, p, 2 * rule.keys() + head * rule.value_dim + column);
+    if (moves) {
       load_vector(key, rows, rule, p, rule.keys() + key_head * rule.key_dim, scale, scratch);
-      const float* const here = rows.rates_of(p);
-      const float decay =
-          expf(rule.speeds[head] * softplus(here[rule.value_heads + head] + rule.offsets[head]));
-      float known = 0;
-      for (int i = 0; has_column && i < rule.key_dim; ++i)
-        known = fmaf(matrix[i * rule.value_dim + column] * decay, key[i], known);
-      if (has_column) {
-        const float value =
-            convolved(rows, rule, p, 2 * rule.keys() + head * rule.value_dim + column);
-        const float change = (value - known) * sigmoid(here[head]);
-        for (int i = 0; i < rule.key_dim; ++i) {
-          float& at = matrix[i * rule.value_dim + column];
-          at = fmaf(key[i], change, at * decay);
-        }
-      }
+      if (has_column)
+        change_column(matrix + column, rule, key, value, rows.rates_of(p), head);
     }
     if (p >= run.position) {
       load_vector(query, rows, rule, p, key_head * rule.key_dim, scale * scale, scratch);
@@ -129,7 +137,8 @@ __global__ void advance_states(Tensor out, Tensor in, Tensor rates, DeltaRule ru
       for (int i = 0; has_column && i < rule.key_dim; ++i)
         sum = fmaf(matrix[i * rule.value_dim + column], query[i], sum);
       if (has_column)
-        out.row(rows.row_of(p))[head * rule.value_dim + column] = sum;
+        out.row(rows.row_of(p))[head * rule.value_dim + column] =
+            rule.skips ? fmaf(rule.skips[head], value, sum) : sum;
     }
   }
   if (run.snapshot_at == run.end() && run.snapshot >= 0)
@@ -140,27 +149,19 @@ __global__ void advance_states(Tensor out, Tensor in, Tensor rates, DeltaRule ru
 
 /// Keeps rows of the runs, once all heads have read what they replace: those that the next pass
 /// reads, or those of snapshots.
-__global__ void keep_rows(Tensor in, Tensor rates, DeltaRule rule, const StateRun* runs,
+__global__ void keep_rows(Tensor in, Tensor rates, Recurrence rule, const StateRun* runs,
                           States states, bool snapshots) {
   ptx::await_previous();
   const StateRun run = runs[blockIdx.z];
-  if (snapshots && run.snapshot < 0)
-    return;
-  // The next pass convolves from the last row that the state holds on: it may be read again.
-  const int wanted = (snapshots ? run.snapshot_at : run.certain) - rule.taps;
-  const int least = snapshots || run.begin >= 0 ? 0 : run.position;
-  const int position = std::max(wanted, least) + int(blockIdx.y);
-  const int end = snapshots ? run.snapshot_at : run.end();
+  const Keeping kept = keeping(run, rule.taps, snapshots);
+  const int position = kept.first + int(blockIdx.y);
   const int i = int(blockIdx.x * blockDim.x + threadIdx.x);
-  if (position >= end || i >= states.layout.row_floats)
+  if (position >= kept.end || i >= states.layout.row_floats)
     return;
-  const RunRows rows{
-      in, rates, run, rows_before(states, rule, run), states.layout, rule.channels()};
-  float* const kept =
-      rows_in(states, rule, snapshots ? std::uint32_t(run.snapshot) : run.state) +
-      std::size_t(position % states.layout.kept) * std::size_t(states.layout.row_floats);
-  kept[i] = i < rule.channels() ? rows.channels_of(position)[i]
-                                : rows.rates_of(position)[i - rule.channels()];
+  const RunRows rows{in, rates, run, states, rule.channels()};
+  states.of(kept.state)[states.layout.row_at(position) + std::size_t(i)] =
+      i < rule.channels() ? rows.channels_of(position)[i]
+                          : rows.rates_of(position)[i - rule.channels()];
 }
 
 /// Normalises and gates heads, one block per head and row.
@@ -180,9 +181,9 @@ __global__ void norm_and_gate(Tensor x, Tensor gates, const float* weight, int w
 
 } // namespace
 
-cudaError_t delta_rule(const Queue& queue, Tensor out, Tensor in, Tensor rates,
-                       const DeltaRule& rule, const StateRun* runs, int count, const States& states,
-                       bool snapshots) {
+cudaError_t recurrence(const Queue& queue, Tensor out, Tensor in, Tensor rates,
+                       const Recurrence& rule, const StateRun* runs, int count,
+                       const States& states, bool snapshots) {
   const int wanted = std::max(rule.key_dim, rule.value_dim);
   const int threads = divide_up(wanted, warp_lanes) * warp_lanes;
   const std::size_t shared =

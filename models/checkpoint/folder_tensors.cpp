@@ -16,18 +16,20 @@ ModelPart part_of(std::string_view name) {
     return ModelPart::embedding;
   if (has("norm") || has("ln_"))
     return ModelPart::norms;
-  if (has("attn.") || has(".attention."))
+  if (has("attn.") || has(".attention.") || has(".mamba.") || has(".conv."))
     return ModelPart::attention;
   constexpr std::string_view parts[] = {
-      "mlp",       "block_sparse_moe",      ".fc",
-      ".experts.", ".per_layer_input_gate", ".per_layer_projection"};
+      "mlp",           "block_sparse_moe",      ".fc",
+      ".experts.",     ".per_layer_input_gate", ".per_layer_projection",
+      ".feed_forward."};
   return std::ranges::any_of(parts, has) ? ModelPart::feed_forward : ModelPart::other;
 }
 
 bool is_block_weight(std::string_view name) {
   const ModelPart part = part_of(name);
   const bool router = name.ends_with(".gate.weight") || name.ends_with(".router.weight") ||
-                      name.ends_with(".shared_expert_gate.weight");
+                      name.ends_with(".shared_expert_gate.weight") ||
+                      name.ends_with(".router.layer.weight");
   const bool rates = name.ends_with(".in_proj_a.weight") || name.ends_with(".in_proj_b.weight") ||
                      name.ends_with(".in_proj_ba.weight");
   constexpr std::string_view blocks[] = {"model.layers.",
@@ -45,7 +47,7 @@ bool is_block_weight(std::string_view name) {
 }
 
 bool is_convolution(std::string_view name) {
-  return name.ends_with(".conv1d.weight");
+  return name.ends_with(".conv1d.weight") || name.ends_with(".conv.conv.weight");
 }
 
 bool is_computed(std::string_view name) {
@@ -95,6 +97,10 @@ bool FolderTensors::has(TensorRole role) const {
   case TensorRole::gate_up: return *name_in_block(role) != '\0';
   case TensorRole::delta_joined:
   case TensorRole::delta_rates: return names_.joined_heads;
+  case TensorRole::delta_in:
+  case TensorRole::delta_gate:
+  case TensorRole::delta_strength:
+  case TensorRole::delta_rate: return !names_.joined_heads;
   case TensorRole::attention_norm:
   case TensorRole::attention_post_norm:
   case TensorRole::ffn_norm:
@@ -112,7 +118,8 @@ std::string FolderTensors::stack_of(TensorKey key) const {
   if (key.expert < 0)
     return "";
   const bool down = key.role == TensorRole::down;
-  std::string name = prefix_of(key.block) + names_.experts + (down ? "down_proj" : "gate_up_proj");
+  std::string name =
+      prefix_of(key.block) + names_.experts + (down ? names_.stacked_down : names_.stacked_gate_up);
   return stacks_.has(name) ? name : "";
 }
 
@@ -160,7 +167,7 @@ Result<std::vector<float>> FolderTensors::bias(TensorKey key, int size) {
 /// Folders have the logarithm of a speed's size.
 Result<std::vector<float>> FolderTensors::vector(TensorKey key, int size) {
   auto out = files_.vector(name(key), size);
-  if (out && key.role == TensorRole::delta_speed)
+  if (out && key.role == TensorRole::speed)
     for (float& speed : *out)
       speed = -std::exp(speed);
   return out;
@@ -189,10 +196,10 @@ std::string FolderTensors::prefix_of(int block) const {
 }
 
 std::string FolderTensors::name(TensorKey key) const {
-  constexpr TensorRole bare_roles[] = {TensorRole::sinks,        TensorRole::choice_bias,
-                                       TensorRole::delta_speed,  TensorRole::delta_offset,
-                                       TensorRole::layer_scale,  TensorRole::router_norm,
-                                       TensorRole::expert_scales};
+  constexpr TensorRole bare_roles[] = {TensorRole::sinks,       TensorRole::choice_bias,
+                                       TensorRole::speed,       TensorRole::offset,
+                                       TensorRole::skip,        TensorRole::layer_scale,
+                                       TensorRole::router_norm, TensorRole::expert_scales};
   const bool bare = std::ranges::find(bare_roles, key.role) != std::end(bare_roles);
   const std::string stack = stack_of(key);
   return !stack.empty() ? stack : name_of(key).append(bare ? "" : ".weight");
@@ -211,15 +218,18 @@ std::string FolderTensors::name_of(TensorKey key) const {
   case TensorRole::input_projection: return outer_.prefix + "per_layer_model_projection";
   case TensorRole::input_norm: return outer_.prefix + "per_layer_projection_norm";
   default:
-    return prefix_of(key.block) +
-           (key.expert == -1 ? name_in_block(key.role) : name_of_expert(key));
+    return prefix_of(key.block) + (key.expert != -1 ? name_of_expert(key)
+                                   : *name_in_mixer(key.role) != '\0'
+                                       ? std::string(names_.recurrent) + name_in_mixer(key.role)
+                                       : name_in_block(key.role));
   }
 }
 
 std::string FolderTensors::name_of_expert(TensorKey key) const {
-  const char* const part = key.role == TensorRole::gate ? names_.expert_gate
-                           : key.role == TensorRole::up ? names_.expert_up
-                                                        : names_.expert_down;
+  const char* const part = key.role == TensorRole::gate      ? names_.expert_gate
+                           : key.role == TensorRole::up      ? names_.expert_up
+                           : key.role == TensorRole::gate_up ? names_.expert_gate_up
+                                                             : names_.expert_down;
   if (key.expert == shared_expert)
     return std::string(names_.shared_expert) + part;
   return fmt::format("{}{}.{}", names_.experts, key.expert, part);
@@ -232,20 +242,9 @@ const char* FolderTensors::name_in_block(TensorRole role) const {
   case TensorRole::key: return names_.key;
   case TensorRole::value: return names_.value;
   case TensorRole::query_key_value: return names_.query_key_value;
-  case TensorRole::query_norm: return "self_attn.q_norm";
-  case TensorRole::key_norm: return "self_attn.k_norm";
+  case TensorRole::query_norm: return names_.query_norm;
+  case TensorRole::key_norm: return names_.key_norm;
   case TensorRole::sinks: return "self_attn.sinks";
-  case TensorRole::delta_in: return "linear_attn.in_proj_qkv";
-  case TensorRole::delta_gate: return "linear_attn.in_proj_z";
-  case TensorRole::delta_strength: return "linear_attn.in_proj_b";
-  case TensorRole::delta_rate: return "linear_attn.in_proj_a";
-  case TensorRole::delta_joined: return "linear_attn.in_proj_qkvz";
-  case TensorRole::delta_rates: return "linear_attn.in_proj_ba";
-  case TensorRole::delta_kernel: return "linear_attn.conv1d";
-  case TensorRole::delta_speed: return "linear_attn.A_log";
-  case TensorRole::delta_offset: return "linear_attn.dt_bias";
-  case TensorRole::delta_norm: return "linear_attn.norm";
-  case TensorRole::delta_out: return "linear_attn.out_proj";
   case TensorRole::attention_out: return names_.attention_out;
   case TensorRole::attention_post_norm: return names_.attention_post_norm;
   case TensorRole::ffn_norm: return names_.ffn_norm;
@@ -276,8 +275,29 @@ const char* FolderTensors::name_in_block(TensorRole role) const {
   case TensorRole::positions:
   case TensorRole::head:
   case TensorRole::final_norm: break;
+  default: break; // name_in_mixer
   }
   return "";
+}
+
+/// Returns the name of a recurrent layer's tensor, below that of its mixer.
+const char* FolderTensors::name_in_mixer(TensorRole role) const {
+  switch (role) {
+  case TensorRole::mixer_in: return "in_proj";
+  case TensorRole::mixer_out: return "out_proj";
+  case TensorRole::kernel: return names_.kernel;
+  case TensorRole::speed: return "A_log";
+  case TensorRole::offset: return "dt_bias";
+  case TensorRole::skip: return "D";
+  case TensorRole::recurrence_norm: return "norm";
+  case TensorRole::delta_in: return "in_proj_qkv";
+  case TensorRole::delta_gate: return "in_proj_z";
+  case TensorRole::delta_strength: return "in_proj_b";
+  case TensorRole::delta_rate: return "in_proj_a";
+  case TensorRole::delta_joined: return "in_proj_qkvz";
+  case TensorRole::delta_rates: return "in_proj_ba";
+  default: return "";
+  }
 }
 
 std::vector<TensorSource::Stored> FolderTensors::tensors() const {

@@ -82,6 +82,7 @@ private:
   std::string prefix_of(int block) const;
   std::string name_of(TensorKey key) const;
   const char* name_in_block(TensorRole role) const;
+  const char* name_in_mixer(TensorRole role) const;
   std::string name_of_expert(TensorKey key) const;
   std::string stack_of(TensorKey key) const;
   Result<gpu::HostMatrix> stored(TensorKey key, int rows, int cols);

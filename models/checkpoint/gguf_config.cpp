@@ -25,6 +25,10 @@ constexpr GgufArchitecture known_architectures[] = {
     {"gpt2", "GPT2LMHeadModel", false, "ffn_norm", 1, true},
     {"gptneox", "GPTNeoXForCausalLM", false, "ffn_norm", 1, true},
     {"granite", "GraniteForCausalLM", true},
+    {"granitehybrid", "GraniteMoeHybridForCausalLM", true},
+    {"granitemoe", "GraniteMoeSharedForCausalLM", true},
+    {"lfm2", "Lfm2ForCausalLM"},
+    {"lfm2moe", "Lfm2MoeForCausalLM", false, "ffn_norm", 2},
     {"llama", "LlamaForCausalLM", true},
     {"mistral3", "MistralForCausalLM", true},
     {"olmo2", "Olmo2ForCausalLM"},
@@ -70,6 +74,8 @@ constexpr Renamed renamed[] = {
     {"routed_scaling_factor", "expert_weights_scale"},
     {"num_nextn_predict_layers", "nextn_predict_layers"},
     {"full_attention_interval", "full_attention_interval"},
+    {"conv_L_cache", "shortconv.l_cache"},
+    {"num_dense_layers", "leading_dense_block_count"},
     {"linear_conv_kernel_dim", "ssm.conv_kernel"},
     {"linear_key_head_dim", "ssm.state_size"},
     {"linear_num_key_heads", "ssm.group_count"},
@@ -125,7 +131,10 @@ public:
                                            : windowed && is("olmo2") ? "Olmo3ForCausalLM"
                                                                      : architecture_.family};
     translate_draft_blocks();
-    translate_recurrence();
+    if (is("granitehybrid") || is("lfm2") || is("lfm2moe"))
+      translate_hybrid();
+    else
+      translate_recurrence();
     if (is("gemma4"))
       translate_gemma4();
     translate_shape();
@@ -175,11 +184,17 @@ private:
   /// whether the weights of a row's experts add up to one.
   bool translate_experts(bool llama) {
     const bool mixtral = llama && number("expert_count", 0) > 0;
-    put(config_, {llama || architecture_.gating == 3 ? "num_local_experts"
-                  : architecture_.gating == 2        ? "n_routed_experts"
-                                                     : "num_experts",
+    const bool granite = is("granitemoe") || is("granitehybrid");
+    put(config_, {llama || granite || architecture_.gating == 3 ? "num_local_experts"
+                  : architecture_.gating == 2 && !is("lfm2moe") ? "n_routed_experts"
+                                                                : "num_experts",
                   "expert_count"});
-    config_["norm_topk_prob"] = is("qwen3moe") || is("qwen3next");
+    if (granite) {
+      config_.emplace("num_local_experts", 0); // A file without experts does not mention them.
+      config_.erase("shared_expert_intermediate_size");
+      put(config_, {"shared_intermediate_size", "expert_shared_feed_forward_length"});
+    }
+    config_["norm_topk_prob"] = is("qwen3moe") || is("qwen3next") || is("lfm2moe");
     put(config_, {"norm_topk_prob", "expert_weights_norm"});
     const double known = architecture_.gating;
     if (number("expert_gating_func", known) != known)
@@ -222,6 +237,42 @@ private:
     for (std::size_t i = 0; i < layers; ++i)
       types.push_back((*recurrent)[i] != 0 ? "linear_attention" : "full_attention");
     config_["layer_types"] = std::move(types);
+  }
+
+  /// Translates layers of which those with keys have attention, and the sizes of the others.
+  void translate_hybrid() {
+    const std::int64_t layers = stated("num_hidden_layers");
+    if (layers < 1 || layers > limits::layers_max)
+      return wrong(
+          fmt::format("{} is not between 1 and {}", key("block_count"), limits::layers_max));
+    const bool granite = is("granitehybrid");
+    json::array types;
+    std::int64_t most = 0;
+    for (const std::int64_t heads : for_layers("attention.head_count_kv", std::size_t(layers))) {
+      types.push_back(heads > 0 ? "full_attention" : granite ? "linear_attention" : "conv");
+      most = std::max(most, heads);
+    }
+    config_["layer_types"] = std::move(types);
+    config_["num_key_value_heads"] = std::max<std::int64_t>(1, most);
+    spelled_["layer_types"] = spelled_["num_key_value_heads"];
+    config_["block_auto_adjust_ff_dim"] = false; // The file has the width itself.
+    if (!granite)
+      return;
+    const auto rotates = files_.boolean(key("rope.scaling.finetuned"));
+    config_["position_embedding_type"] = rotates && rotates->value_or(true) ? "rope" : "nope";
+    put(config_, {"mamba_d_conv", "ssm.conv_kernel"});
+    put(config_, {"mamba_d_state", "ssm.state_size"});
+    put(config_, {"mamba_n_groups", "ssm.group_count"});
+    put(config_, {"mamba_n_heads", "ssm.time_step_rank"});
+    const std::int64_t inner = length("ssm.inner_size", 0);
+    const std::int64_t hidden = stated("hidden_size");
+    const std::int64_t heads = stated("mamba_n_heads");
+    spelled_["mamba_expand"] = key("ssm.inner_size");
+    if (hidden < 1 || heads < 1 || inner % hidden != 0 || inner % heads != 0)
+      return wrong(fmt::format("{} is not a multiple of {} and {}", key("ssm.inner_size"),
+                               key("embedding_length"), key("ssm.time_step_rank")));
+    config_["mamba_expand"] = inner / hidden;
+    config_["mamba_d_head"] = inner / heads;
   }
 
   /// Translates windows; returns whether layers have one. A window of 0 counts as none.
@@ -403,11 +454,14 @@ private:
   /// Adds to the configuration what only the tensors tell.
   Result<ModelConfig> finish(ModelConfig&& config) const {
     config.norms_plus_one = false; // The program that wrote the file has added it.
-    if (config.delta)
-      config.delta->apart = !is("qwen3next");
+    if (config.recurrence && !config.recurrence->sums())
+      config.recurrence->rule.apart = !is("qwen3next");
+    int attends = 0; // the first layer with attention
+    while (attends + 1 < config.layers && config.is_recurrent(attends))
+      ++attends;
     const auto has_bias = [&](std::initializer_list<const char*> layers) {
       return std::ranges::any_of(layers, [&](const char* layer) {
-        return files_.tensor(fmt::format("blk.0.{}.bias", layer)) != nullptr;
+        return files_.tensor(fmt::format("blk.{}.{}.bias", attends, layer)) != nullptr;
       });
     };
     config.qkv_bias = has_bias({"attn_q", "attn_k", "attn_v", "attn_qkv"});

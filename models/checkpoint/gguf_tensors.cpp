@@ -49,11 +49,13 @@ const char* name_in_file(TensorRole role) {
   case TensorRole::delta_rate: return "ssm_alpha";
   case TensorRole::delta_joined: break; // Only old files have such.
   case TensorRole::delta_rates: return "ssm_ba";
-  case TensorRole::delta_kernel: return "ssm_conv1d";
-  case TensorRole::delta_speed: return "ssm_a";
-  case TensorRole::delta_offset: return "ssm_dt";
-  case TensorRole::delta_norm: return "ssm_norm";
-  case TensorRole::delta_out: return "ssm_out";
+  case TensorRole::mixer_in: return "ssm_in";
+  case TensorRole::mixer_out: return "ssm_out";
+  case TensorRole::kernel: return "ssm_conv1d";
+  case TensorRole::speed: return "ssm_a";
+  case TensorRole::offset: return "ssm_dt";
+  case TensorRole::skip: return "ssm_d";
+  case TensorRole::recurrence_norm: return "ssm_norm";
   case TensorRole::router_norm: return "ffn_gate_inp";
   case TensorRole::expert_scales: return "ffn_down_exps";
   case TensorRole::expert_norm: return "pre_ffw_norm_2";
@@ -74,15 +76,26 @@ const char* name_in_file(TensorRole role) {
   return "";
 }
 
+/// Returns the name of a short convolution's tensor; empty: the role is none's.
+const char* name_in_convolution(TensorRole role) {
+  switch (role) {
+  case TensorRole::mixer_in: return "shortconv.in_proj";
+  case TensorRole::mixer_out: return "shortconv.out_proj";
+  case TensorRole::kernel: return "shortconv.conv";
+  case TensorRole::final_norm: return "token_embd_norm";
+  default: return "";
+  }
+}
+
 ModelPart part_of_tensor(std::string_view name) {
   const auto has = [name](std::string_view word) { return name.find(word) != name.npos; };
-  if (has("token_embd") || has("position_embd") || has(".embed_tokens"))
-    return ModelPart::embedding;
   if (has("norm"))
     return ModelPart::norms;
+  if (has("token_embd") || has("position_embd") || has(".embed_tokens"))
+    return ModelPart::embedding;
   if (name.starts_with("output.") || has(".shared_head_head"))
     return ModelPart::head;
-  if (has(".attn_") || has(".ssm_"))
+  if (has(".attn_") || has(".ssm_") || has(".shortconv."))
     return ModelPart::attention;
   return has(".ffn_") || has(".exp_probs_b") || has(".inp_gate.") || has(".proj.")
              ? ModelPart::feed_forward
@@ -99,7 +112,8 @@ const gpu::GgufFormat* format_in(const GgufTensor& tensor) {
 bool is_matrix(const GgufTensor& tensor) {
   const auto is = [&](const char* layer) { return tensor.name.find(layer) != std::string::npos; };
   return (tensor.shape.size() == 2 && !tensor.name.ends_with(bias_ending) &&
-          !is(".ffn_gate_inp.") && !is(".ssm_conv1d.") && !is("position_embd.")) ||
+          !is(".ffn_gate_inp.") && !is(".ssm_conv1d.") && !is(".shortconv.conv.") &&
+          !is(".ssm_a") && !is(".ssm_d") && !is("norm") && !is("position_embd.")) ||
          tensor.shape.size() == 3;
 }
 
@@ -157,7 +171,8 @@ std::vector<float> values_of(const GgufTensor& tensor) {
 GgufTensors::GgufTensors(std::shared_ptr<const GgufFiles> files, const ModelConfig& config,
                          GgufScope scope)
     : files_(std::move(files)), family_(family_of(config.architecture).tensors),
-      experts_(config.mixture ? config.mixture->experts : 0),
+      experts_(config.mixture ? config.mixture->experts : 0), convolves_(config.convolution),
+      sums_(config.recurrence && config.recurrence->sums()),
       draft_block_(scope == GgufScope::draft_block ? config.layers : -1) {
   const auto architecture = gguf_architecture(*files_);
   if (architecture) {
@@ -171,6 +186,8 @@ GgufTensors::GgufTensors(std::shared_ptr<const GgufFiles> files, const ModelConf
   int attends = 0;                    // the first layer with attention
   while (draft_block_ < 0 && attends + 1 < config.layers && config.is_recurrent(attends))
     ++attends;
+  fused_gates_ = *family_.gate_up != '\0' && !files_->tensor("blk.0.ffn_gate.weight") &&
+                 !files_->tensor("blk.0.ffn_gate_shexp.weight");
   fused_queries_ = *family_.query_key_value != '\0' ||
                    files_->tensor(name({TensorRole::query_key_value, attends}));
   if (draft_block_ < 0)
@@ -195,11 +212,13 @@ bool GgufTensors::has(TensorRole role) const {
   case TensorRole::key:
   case TensorRole::value: return !fused_queries_;
   case TensorRole::query_key_value: return fused_queries_;
-  case TensorRole::gate: return *family_.gate_up == '\0' && *family_.gate != '\0';
-  case TensorRole::up: return *family_.gate_up == '\0';
-  case TensorRole::gate_up: return *family_.gate_up != '\0';
+  case TensorRole::gate: return !fused_gates_ && *family_.gate != '\0';
+  case TensorRole::up: return !fused_gates_;
+  case TensorRole::gate_up: return fused_gates_;
   case TensorRole::delta_joined: return false;
   case TensorRole::delta_rates: return family_.joined_heads;
+  case TensorRole::delta_strength:
+  case TensorRole::delta_rate: return !family_.joined_heads;
   case TensorRole::embedding:
   case TensorRole::head: return files_->tensor(name({role})) && !copies_.contains(role);
   default: return true;
@@ -243,8 +262,10 @@ std::string GgufTensors::layer_of(TensorKey key) const {
                                     TensorRole::input_norm};
   if (std::ranges::find(outside, key.role) != std::end(outside))
     return layer_of_table(key.role);
+  const char* const convolution = convolves_ ? name_in_convolution(key.role) : "";
   const char* const own = key.role == TensorRole::ffn_norm ? ffn_norm_
                           : is_half(key)                   ? "ffn_gate_up"
+                          : *convolution != '\0'           ? convolution
                                                            : name_in_file(key.role);
   return prefix_of(key.block) + own +
          (key.expert == -1              ? ""
@@ -256,7 +277,8 @@ std::string GgufTensors::layer_of(TensorKey key) const {
 /// of the model.
 std::string GgufTensors::layer_of_table(TensorRole role) const {
   if (draft_block_ < 0)
-    return name_in_file(role);
+    return convolves_ && role == TensorRole::final_norm ? name_in_convolution(role)
+                                                        : name_in_file(role);
   const std::string norm = prefix_of(0) + "nextn.shared_head_norm";
   switch (role) {
   case TensorRole::embedding: return prefix_of(0) + "nextn.embed_tokens";
@@ -267,8 +289,9 @@ std::string GgufTensors::layer_of_table(TensorRole role) const {
 
 std::string GgufTensors::name(TensorKey key) const {
   switch (key.role) {
-  case TensorRole::delta_speed: return layer_of(key);
-  case TensorRole::delta_offset:
+  case TensorRole::speed:
+  case TensorRole::skip: return layer_of(key);
+  case TensorRole::offset:
   case TensorRole::choice_bias: return layer_of(key).append(bias_ending);
   case TensorRole::router_norm:
   case TensorRole::expert_scales: return layer_of(key).append(".scale");
@@ -362,8 +385,14 @@ Result<gpu::HostMatrix> GgufTensors::decoded(const GgufTensor& tensor, const Row
   return gpu::HostMatrix{gpu::DType::f32, values, int(tensor.shape[0]), int(tensor.shape[1])};
 }
 
+/// Files have some vectors of recurrences as matrices of one column or row.
 Result<std::vector<float>> GgufTensors::vector(TensorKey key, int size) {
-  return take(name(key), {size}).map([](const GgufTensor* tensor) { return values_of(*tensor); });
+  std::vector<std::int64_t> shape{size};
+  if (sums_ && (key.role == TensorRole::speed || key.role == TensorRole::skip))
+    shape = {size, 1};
+  if (sums_ && key.role == TensorRole::recurrence_norm)
+    shape = {1, size};
+  return take(name(key), shape).map([](const GgufTensor* tensor) { return values_of(*tensor); });
 }
 
 Result<std::vector<float>> GgufTensors::kernel(TensorKey key, int channels, int taps) {

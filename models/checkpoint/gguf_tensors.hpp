@@ -62,11 +62,14 @@ private:
 
   std::shared_ptr<const GgufFiles> files_;
   BlockTensors family_;
-  int experts_; ///< Experts of a mixture, whose matrices are one tensor.
+  int experts_;    ///< Experts of a mixture, whose matrices are one tensor.
+  bool convolves_; ///< Recurrent layers are short convolutions.
+  bool sums_;      ///< They are recurrences with gpu::StateUpdate::sum.
   /// The number in the file of the block that drafts, which is this source's only one; -1: this
   /// source has the layers.
   int draft_block_ = -1;
   bool fused_queries_ = false; ///< Queries, keys and values are one tensor.
+  bool fused_gates_ = false;   ///< Gates and ups are one tensor.
   const char* ffn_norm_ = "";  ///< Same as in GgufArchitecture, like the next.
   const char* shared_expert_ = "";
   std::map<TensorRole, RowOrder> orders_;

@@ -24,17 +24,21 @@ enum class TensorRole {
   query_norm,          ///< [head_dim], or one weight for all heads.
   key_norm,            ///< [head_dim], or one weight for all heads.
   sinks,               ///< [heads], attention's.
-  delta_in,            ///< [channels, hidden], of a recurrent layer (gpu::DeltaRule), as the next:
+  mixer_in,            ///< Of a recurrent layer, [outputs, hidden]: a short convolution's gates and
+                       ///< values; or gates, values, keys, queries and rates of a recurrence with
+                       ///< gpu::StateUpdate::sum.
+  mixer_out,           ///< [hidden, values], of a recurrent layer.
+  kernel,              ///< [channels, taps], of a recurrent layer, and [channels] of biases.
+  speed,               ///< [value_heads], below 0: gpu::Recurrence::speeds, as the next:
+  offset,              ///< [value_heads]
+  skip,                ///< [value_heads]
+  recurrence_norm,     ///< [value_dim], or of all values.
+  delta_in,            ///< [channels, hidden], of gpu::StateUpdate::delta, as the next:
   delta_gate,          ///< [values, hidden], of which its output's gates are made.
   delta_strength,      ///< [value_heads, hidden], of which rates b are made.
   delta_rate,          ///< [value_heads, hidden], of which decays are made.
   delta_joined,        ///< [channels + values, hidden]: each key head's own part of in and gate.
   delta_rates,         ///< [rates, hidden]: each key head's own part of strength and rate.
-  delta_kernel,        ///< [channels, taps], its convolution's.
-  delta_speed,         ///< [value_heads], below 0: gpu::DeltaRule::speeds.
-  delta_offset,        ///< [value_heads]
-  delta_norm,          ///< [value_dim]
-  delta_out,           ///< [hidden, values]
   attention_out,       ///< [hidden, heads * head_dim]
   attention_post_norm, ///< [hidden], for the output of attention, before the residual.
   ffn_norm,            ///< [hidden], for the input of the feed-forward.

@@ -168,8 +168,8 @@ TEST_CASE("other chats' commands are known, and /set names a setting") {
   }
   CHECK(named_setting("save x").error().text() ==
         "there is no setting 'save': name one of system, speculation, window, verify, temperature, "
-        "seed, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty, top_k, "
-        "max_tokens, min_tokens");
+        "seed, context-shift, top_p, min_p, repetition_penalty, presence_penalty, "
+        "frequency_penalty, top_k, max_tokens, min_tokens");
   CHECK(all_settings({}) == "speculation auto, window auto, verify auto, temperature default, seed "
                             "random");
   Request request;
@@ -284,6 +284,23 @@ TEST_CASE("a conversation comes back from its file as it was") {
   CHECK(save(talk, "/no/such/folder/x").error().code == ErrorCode::unavailable);
   CHECK(!save(talk, "/dev/full")); // written to, not replaced
   CHECK(std::filesystem::is_character_file("/dev/full"));
+}
+
+TEST_CASE("the oldest message goes with its answers, and the last one stays") {
+  Conversation talk;
+  talk.system = "Be brief.";
+  talk.turns = {{"user", "one"}, {"assistant", "call"}, {"tool", "result"}, {"assistant", "1"},
+                {"user", "two"}, {"assistant", "2"},    {"user", "three"}};
+  CHECK(talk.drop_oldest() == 4);
+  const auto read = talk.messages();
+  REQUIRE(read.size() == 4);
+  CHECK(read[0].content == "Be brief.");
+  CHECK(read[1].content == "two");
+  CHECK(talk.drop_oldest() == 2);
+  CHECK(talk.drop_oldest() == 0);
+  CHECK(talk.messages().size() == 2);
+  CHECK(talk.turns.size() == 7);
+  CHECK(Conversation().drop_oldest() == 0);
 }
 
 TEST_CASE("what is no saved chat is refused by what it lacks") {

@@ -58,6 +58,35 @@ TEST_CASE("where the context is full a chat says so") {
   CHECK(result.errors.find("The context of 64 tokens is full") != std::string::npos);
 }
 
+TEST_CASE("a chat whose context is full lets the oldest messages go if it may, and says so") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("talk.json");
+  std::string said;
+  for (int i = 0; i < 12; ++i)
+    said += "def f(x):\n";
+  const auto run = [](std::vector<std::string> more, const std::string& input) {
+    std::vector<std::string> words{"chat", "-c", "128", "-n", "16", "--temperature", "0"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_paceline(words, input);
+  };
+  const auto ended = run({}, said);
+  CHECK(ended.status == 2);
+  CHECK(
+      ended.errors.find("and the model's context 128: /reset begins anew, and /context-shift on") !=
+      std::string::npos);
+  const auto shifted = run({"--context-shift"}, said + "/save " + file + "\n");
+  INFO(shifted.errors);
+  CHECK(shifted.status == 0);
+  CHECK(shifted.errors.find("the model no longer reads the oldest") != std::string::npos);
+  std::ifstream saved(file);
+  const auto talk = boost::json::parse(std::string(std::istreambuf_iterator<char>(saved), {}));
+  CHECK(talk.at("messages").as_array().size() == 24); // all of them, also those not read any more
+  CHECK(run({"-q"}, "/context-shift on\n" + said).output == shifted.output);
+  check_complaint(run({"--context-shift"}, std::string(600, 'x') + "\n"), 2,
+                  {"what was said last has", "say less"});
+  check_complaint(run({}, "/context-shift maybe\n"), 2, {"on or off"});
+}
+
 TEST_CASE("through a pipe an error ends the chat") {
   check_complaint(run_paceline({"chat"}, "/load /no/such/file\n"), 2, {"/no/such/file"});
   check_complaint(run_paceline({"chat"}, "/foo\ndef g():\n"), 2, {"/foo"});

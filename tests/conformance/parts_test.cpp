@@ -129,6 +129,21 @@ TEST_CASE("answers of both endpoints, whole and streamed, are read alike") {
   CHECK(read_answer(200, stream, true).ends == 1);
 }
 
+TEST_CASE("a prompt counts as echoed only where the tokens make it up") {
+  const auto count = [](std::initializer_list<const char*> names) {
+    Choice choice;
+    for (const char* name : names)
+      choice.tokens.push_back({.token = name});
+    return choice.echoed("one two");
+  };
+  CHECK(count({"one", " two", " three"}) == 2);
+  CHECK(count({"<s>", "one", " two"}) == 3);
+  CHECK_FALSE(count({" three"})); // The server does not know the field, and answers.
+  CHECK_FALSE(count({"one", " twofold"}));
+  CHECK_FALSE(count({"one"}));
+  CHECK_FALSE(count({}));
+}
+
 TEST_CASE("whatever else a server sends is no answer, and says why") {
   CHECK(read_answer(400, R"({"error": {"message": "no such field"}})", false).error ==
         "HTTP 400: no such field");

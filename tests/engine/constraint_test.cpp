@@ -1,6 +1,7 @@
 // Answers in a form, through all actors: every mode gives what plain constrained decoding gives.
 #include "actors/request_check.hpp"
 #include "tests/engine/world.hpp"
+#include "tests/support/effort.hpp"
 
 #include <boost/json/parse.hpp>
 #include <doctest/doctest.h>
@@ -65,7 +66,7 @@ TEST_CASE("an answer in a form is that of plain decoding in every mode, token fo
     for (const SpeculationMode mode : all_modes) {
       EngineWorld world(demo(mode, drafters));
       for (const float temperature : {0.0f, 1.0f})
-        for (const std::uint64_t seed : {1, 2}) {
+        for (std::uint64_t seed = 1; seed <= (sanitized ? 1 : 2); ++seed) {
           CAPTURE(temperature);
           CAPTURE(seed);
           CAPTURE(std::string(to_string(mode)));
@@ -81,7 +82,7 @@ TEST_CASE("an answer in a form is that of plain decoding in every mode, token fo
           CHECK(answer.tokens == expected.tokens);
         }
     }
-    CHECK((drafted > 40 || drafters.front() == "suffix"));
+    CHECK((drafted > (sanitized ? 20 : 40) || drafters.front() == "suffix"));
   }
 }
 

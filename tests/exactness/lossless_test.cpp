@@ -130,7 +130,7 @@ TEST_CASE("rejection has the target's distribution against every adversary") {
 }
 
 TEST_CASE("coupled has the target's distribution over seeds, and plain sampling's very tokens") {
-  check_lossless(Rule::coupled, effort(10'000));
+  check_lossless(Rule::coupled, effort(4'000)); // Each token is compared, so fewer do.
 }
 
 TEST_CASE("match has the target's distribution against every adversary") {

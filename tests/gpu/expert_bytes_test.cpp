@@ -64,9 +64,13 @@ public:
                      float decay, float rate) const override {
     own_.advance_delta(state, key, key_dim, value, value_dim, decay, rate);
   }
-  void read_delta(float* out, int value_dim, const float* state, const float* query,
+  void advance_sum(float* state, const float* key, int key_dim, const float* change, int value_dim,
+                   float decay) const override {
+    own_.advance_sum(state, key, key_dim, change, value_dim, decay);
+  }
+  void read_state(float* out, int value_dim, const float* state, const float* query,
                   int key_dim) const override {
-    own_.read_delta(out, value_dim, state, query, key_dim);
+    own_.read_state(out, value_dim, state, query, key_dim);
   }
 
   mutable std::atomic<std::size_t> bytes = 0;

@@ -226,7 +226,7 @@ void states(const std::vector<const Kernels*>& families, double seconds, int lay
   const auto times = in_turn(families, seconds, [&](const Kernels& k) {
     for (std::size_t at = 0; at < all.size(); at += one) {
       k.advance_delta(all.data() + at, key.data(), dim, value.data(), dim, 0.9f, 0.01f);
-      k.read_delta(out.data(), dim, all.data() + at, key.data(), dim);
+      k.read_state(out.data(), dim, all.data() + at, key.data(), dim);
     }
   });
   print(fmt::format("states of {} layers, {} heads of {}", layers, heads, dim), families, times, 0);

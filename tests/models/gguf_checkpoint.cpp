@@ -47,6 +47,31 @@ std::string name_in_gguf(std::string name, bool post_norms) {
       {"self_attn.qkv_proj", "attn_qkv"},
       {"self_attn.o_proj", "attn_output"},
       {"self_attn.sinks", "attn_sinks.weight"},
+      {"model.embedding_norm", "token_embd_norm"},
+      {"operator_norm", "attn_norm"},
+      {".conv.in_proj", ".shortconv.in_proj"},
+      {".conv.conv", ".shortconv.conv"},
+      {".conv.out_proj", ".shortconv.out_proj"},
+      {"self_attn.out_proj", "attn_output"},
+      {"self_attn.q_layernorm", "attn_q_norm"},
+      {"self_attn.k_layernorm", "attn_k_norm"},
+      {"feed_forward.gate.", "ffn_gate_inp."},
+      {"feed_forward.expert_bias", "exp_probs_b.bias"},
+      {"feed_forward.experts.0.w1", "ffn_gate_exps"},
+      {"feed_forward.experts.0.w3", "ffn_up_exps"},
+      {"feed_forward.experts.0.w2", "ffn_down_exps"},
+      {"feed_forward.w1", "ffn_gate"},
+      {"feed_forward.w3", "ffn_up"},
+      {"feed_forward.w2", "ffn_down"},
+      {"mamba.in_proj", "ssm_in"},
+      {"mamba.conv1d", "ssm_conv1d"},
+      {"mamba.A_log", "ssm_a"},
+      {"mamba.D", "ssm_d"},
+      {"mamba.dt_bias", "ssm_dt.bias"},
+      {"mamba.norm", "ssm_norm"},
+      {"mamba.out_proj", "ssm_out"},
+      {"block_sparse_moe.router.layer", "ffn_gate_inp"},
+      {"block_sparse_moe.output_linear", "ffn_down_exps"},
       {"linear_attn.in_proj_qkv", "attn_qkv"},
       {"linear_attn.in_proj_z", "attn_gate"},
       {"linear_attn.in_proj_ba", "ssm_ba"},
@@ -196,6 +221,27 @@ void add_stack(GgufWriter& out, const WeightsFile& weights, const std::string& n
   }
 }
 
+/// Adds Granite's gates and ups, one below the other in the folder, as two tensors: those of all
+/// experts, of a shared one, or of a dense layer.
+void add_halves(GgufWriter& out, const std::string& name, std::uint32_t type,
+                std::vector<std::uint64_t> shape, std::string_view bytes, bool mixture) {
+  std::uint64_t& rows = shape[shape.size() - 2];
+  rows /= 2;
+  const std::size_t experts = shape.size() == 3 ? shape.front() : 1;
+  const std::size_t half = bytes.size() / experts / 2;
+  const std::string block = name.substr(13, name.find('.', 13) - 13); // "model.layers."
+  for (const std::size_t up : {0, 1}) {
+    std::string part;
+    for (std::size_t e = 0; e < experts; ++e)
+      part += bytes.substr((2 * e + up) * half, half);
+    out.tensor(fmt::format("blk.{}.ffn_{}{}.weight", block, up ? "up" : "gate",
+                           shape.size() == 3 ? "_exps"
+                           : mixture         ? "_shexp"
+                                             : ""),
+               type, shape, part);
+  }
+}
+
 /// Items of value heads that share a key head follow each other in a folder, and lie as far apart
 /// as there are key heads in a file: [key heads, heads of each, item] becomes [heads of each, key
 /// heads, item].
@@ -290,7 +336,8 @@ GgufWriter to_gguf(const std::string& folder, const std::string& architecture) {
                         architecture.starts_with("qwen35") || architecture == "qwen3next";
   const bool gpt = architecture == "gpt2" || architecture == "gptneox";
   const bool permuted = architecture == "llama" || architecture == "mistral3" ||
-                        architecture == "smollm3" || architecture == "granite";
+                        architecture == "smollm3" || architecture.starts_with("granite");
+  const bool granite_mixes = size_in(config, "num_local_experts") > 0;
   for (const std::string& name : weights.names()) {
     const bool expert = !stacked && name.find(".experts.") != name.npos;
     if (expert && architecture == "gpt-oss") {
@@ -318,12 +365,17 @@ GgufWriter to_gguf(const std::string& folder, const std::string& architecture) {
       bytes = turned(bytes, shape[0], shape[1], gpu::size_of(stored));
       std::swap(shape[0], shape[1]);
     }
-    const bool convolution = name.ends_with(".conv1d.weight");
+    if (name.find("input_linear") != name.npos) {
+      add_halves(out, name, type, shape, bytes, granite_mixes);
+      continue;
+    }
+    const bool convolution =
+        name.ends_with(".conv1d.weight") || name.ends_with(".conv.conv.weight");
     if (convolution)
       shape.erase(shape.begin() + 1);
     if (shape.size() == 1 || name.ends_with(".gate.weight") || name.ends_with(".router.weight") ||
-        name.ends_with(".router.proj.weight") || convolution ||
-        name.ends_with(".wpe.weight")) { // Routers and positions are f32, too.
+        name.ends_with(".router.proj.weight") || name.ends_with(".router.layer.weight") ||
+        convolution || name.ends_with(".wpe.weight")) { // Routers and positions are f32, too.
       std::vector<float> values = widen(stored, bytes.data(), bytes.size() / gpu::size_of(stored));
       if (plus_one && name.find("norm") != name.npos && name.find("attn.norm") == name.npos)
         for (float& value : values)
@@ -335,6 +387,10 @@ GgufWriter to_gguf(const std::string& folder, const std::string& architecture) {
       type = 0;
     }
     const std::size_t width = bytes.size() / shape[0];
+    if (name.ends_with("mamba.A_log") || name.ends_with("mamba.D"))
+      shape.push_back(1);
+    if (name.ends_with("mamba.norm.weight"))
+      shape.insert(shape.begin(), 1);
     const auto heads = [&](const char* key) { return config.at(key).to_number<std::size_t>(); };
     if (permuted && name.find("q_proj") != name.npos)
       bytes = interleaved(bytes, heads("num_attention_heads"), width);
@@ -351,10 +407,12 @@ GgufWriter to_gguf(const std::string& folder, const std::string& architecture) {
                    {rows->size() / width, shape[1]}, *rows);
       continue;
     }
-    out.tensor(
+    std::string own =
         gpt ? gpt_name_in_gguf(name)
-            : name_in_gguf(behind_layers(name, size_in(config, "num_hidden_layers")), post_norms),
-        type, shape, bytes);
+            : name_in_gguf(behind_layers(name, size_in(config, "num_hidden_layers")), post_norms);
+    if (const auto at = own.find("shared_mlp.output_linear"); at != own.npos)
+      own.replace(at, 24, granite_mixes ? "ffn_down_shexp" : "ffn_down");
+    out.tensor(own, type, shape, bytes);
   }
   return out;
 }

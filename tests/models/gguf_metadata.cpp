@@ -9,7 +9,7 @@ namespace paceline::models::test {
 namespace json = boost::json;
 namespace {
 
-/// Of config.json, and what stands below an architecture's name.
+/// A key of config.json, and the one below an architecture's name that says the same.
 struct Key {
   const char* config;
   const char* key;
@@ -44,6 +44,12 @@ constexpr Key keys[] = {
     {"embedding_multiplier", "embedding_scale", false},
     {"residual_multiplier", "residual_scale", false},
     {"logits_scaling", "logit_scale", false},
+    {"num_dense_layers", "leading_dense_block_count"},
+    {"shared_intermediate_size", "expert_shared_feed_forward_length"},
+    {"mamba_d_conv", "ssm.conv_kernel"},
+    {"mamba_d_state", "ssm.state_size"},
+    {"mamba_n_groups", "ssm.group_count"},
+    {"mamba_n_heads", "ssm.time_step_rank"},
     {"linear_conv_kernel_dim", "ssm.conv_kernel"},
     {"linear_key_head_dim", "ssm.state_size"},
     {"linear_num_key_heads", "ssm.group_count"},
@@ -161,6 +167,29 @@ void put_gemma4(GgufWriter& out, const std::string& prefix, json::object& config
     put("expert_used_count", used->to_number<std::size_t>());
 }
 
+/// Puts what files of models with recurrent layers among those with attention say of them: these
+/// have no keys. Takes it out of the configuration.
+void put_hybrid(GgufWriter& out, const std::string& prefix, json::object& config) {
+  std::vector<std::int32_t> kv_heads;
+  for (const json::value& type : config.at("layer_types").as_array()) {
+    const bool attends = type == "attention" || type == "full_attention";
+    kv_heads.push_back(attends ? std::int32_t(size_in(config, "num_key_value_heads")) : 0);
+  }
+  out.put(prefix + "attention.head_count_kv", kv_heads);
+  config.erase("num_key_value_heads");
+  if (config.contains("mamba_n_heads")) {
+    out.put(prefix + "ssm.inner_size",
+            std::uint32_t(size_in(config, "mamba_expand") * size_in(config, "hidden_size")));
+    out.put(prefix + "rope.scaling.finetuned", config.at("position_embedding_type") == "rope");
+  } else if (!config.contains("num_experts")) { // two thirds of the width, in whole steps
+    const std::size_t step = size_in(config, "block_multiple_of");
+    config["intermediate_size"] =
+        (size_in(config, "intermediate_size") * 2 / 3 + step - 1) / step * step;
+  }
+  if (!config.contains("mamba_n_heads"))
+    out.put(prefix + "shortconv.l_cache", std::uint32_t(size_in(config, "conv_L_cache", 3)));
+}
+
 } // namespace
 
 std::size_t size_in(const json::object& config, const char* key, std::size_t absent) {
@@ -182,6 +211,8 @@ GgufWriter gguf_metadata(const std::string& architecture, json::object config) {
   out.put("general.architecture", architecture);
   if (architecture == "gemma4")
     put_gemma4(out, prefix, config);
+  if (architecture == "granitehybrid" || architecture.starts_with("lfm2"))
+    put_hybrid(out, prefix, config);
   for (const Key& key : keys)
     if (const json::value* value = config.if_contains(key.config); value && !value->is_null()) {
       if (key.is_integer)
@@ -200,6 +231,8 @@ GgufWriter gguf_metadata(const std::string& architecture, json::object config) {
     out.put(prefix + "rope.dimension_count",
             std::uint32_t((share ? share->to_number<double>() : 0.5) * head));
   }
+  if (architecture == "lfm2moe")
+    out.put(prefix + "expert_gating_func", std::uint32_t(2));
   if (architecture == "glm4moe" || architecture == "dots1")
     out.put(prefix + "expert_gating_func", std::uint32_t(2))
         .put(prefix + "expert_weights_norm", config.at("norm_topk_prob").as_bool());

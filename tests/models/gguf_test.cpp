@@ -301,9 +301,9 @@ TEST_CASE("a configuration that is not known is refused with the key that says i
   CHECK(says(other, "architecture mamba is not known"));
   CHECK(says(
       other,
-      "dots1, gemma2, gemma3, gemma4, glm4moe, gpt-oss, gpt2, gptneox, granite, llama, mistral3, "
-      "olmo2, olmoe, phi3, qwen2, qwen2moe, qwen3, qwen35, qwen35moe, qwen3moe, qwen3next, "
-      "smollm3"));
+      "dots1, gemma2, gemma3, gemma4, glm4moe, gpt-oss, gpt2, gptneox, granite, granitehybrid, "
+      "granitemoe, lfm2, lfm2moe, llama, mistral3, olmo2, olmoe, phi3, qwen2, qwen2moe, qwen3, "
+      "qwen35, qwen35moe, qwen3moe, qwen3next, smollm3"));
   CHECK(says(with([](auto& f) { f.remove("llama.block_count"); }), "llama.block_count"));
   CHECK(says(with([](auto& f) { f.put("llama.embedding_length", 0.5f); }),
              "llama.embedding_length is not an integer"));

@@ -17,8 +17,14 @@ namespace json = boost::json;
 
 namespace {
 
-constexpr const char* recurrent_models[] = {"Qwen 3.5", "Qwen 3.5 that ends with a recurrent layer",
-                                            "Qwen 3.5 MoE"};
+constexpr const char* recurrent_models[] = {"Qwen 3.5",
+                                            "Qwen 3.5 that ends with a recurrent layer",
+                                            "Qwen 3.5 MoE",
+                                            "Granite 4",
+                                            "Granite 4 without experts, with its options",
+                                            "LFM 2",
+                                            "LFM 2 with its options",
+                                            "LFM 2 MoE with its options"};
 
 std::string refusal(json::object config) {
   const test::TemporaryFolder folder;
@@ -26,6 +32,14 @@ std::string refusal(json::object config) {
   const auto read = FolderSource(folder.path()).config();
   REQUIRE_FALSE(read);
   return read.error().text();
+}
+
+ModelConfig config_of(const json::object& config) {
+  const test::TemporaryFolder folder;
+  folder.write("config.json", json::serialize(config));
+  auto read = FolderSource(folder.path()).config();
+  REQUIRE_MESSAGE(read, read.error().text());
+  return *read;
 }
 
 } // namespace
@@ -57,35 +71,80 @@ TEST_CASE("windows of a recurrent model that are taken back leave the bits of pl
 }
 
 TEST_CASE("recurrent layers that contradict themselves, or are not known, are refused") {
-  const json::object config = test::reference_case("Qwen 3.5").at("config").as_object();
-  const std::pair<const char*, json::value> cases[] = {
-      {"linear_num_value_heads", 3},
-      {"linear_num_key_heads", 0},
-      {"linear_key_head_dim", 1 << 20},
-      {"linear_conv_kernel_dim", 9},
-      {"layer_types", json::array{"full_attention"}}};
-  for (const auto& [key, value] : cases) {
-    json::object changed = config;
-    changed[key] = value;
-    CHECK_MESSAGE(refusal(changed).find(key) != std::string::npos, refusal(changed));
+  struct Wrong {
+    const char* model;
+    const char* key;
+    json::value value;
+    const char* said = ""; ///< Empty: the key.
+  };
+  const Wrong cases[] = {
+      {"Qwen 3.5", "linear_num_value_heads", 3},
+      {"Qwen 3.5", "linear_num_key_heads", 0},
+      {"Qwen 3.5", "linear_key_head_dim", 1 << 20},
+      {"Qwen 3.5", "linear_conv_kernel_dim", 9},
+      {"Qwen 3.5", "layer_types", json::array{"full_attention"}},
+      {"Qwen 3.5", "layer_types",
+       json::array{"linear_attention", "sliding_attention", "full_attention", "full_attention"},
+       "sliding_attention"},
+      {"Granite 4", "mamba_d_state", 256},
+      {"Granite 4", "mamba_d_state", nullptr},
+      {"Granite 4", "mamba_d_head", 16},
+      {"Granite 4", "mamba_d_head", "large"},
+      {"Granite 4", "mamba_n_heads", 0},
+      {"Granite 4", "mamba_n_groups", 3},
+      {"Granite 4", "mamba_d_conv", 9},
+      {"Granite 4", "mamba_expand", 1},
+      {"Granite 4", "time_step_limit", json::array{1.0, 0.5}},
+      {"Granite 4", "time_step_limit", 3},
+      {"Granite 4", "position_embedding_type", "alibi"},
+      {"Granite 4", "layer_types", json::array{"mamba", "mamba", "conv", "mamba"}, "conv"},
+      {"LFM 2", "conv_L_cache", 9},
+      {"LFM 2", "block_ffn_dim_multiplier", -1},
+      {"LFM 2 with its options", "full_attn_idxs", 1},
+      {"LFM 2 MoE", "num_experts_per_tok", 9},
+  };
+  for (const Wrong& wrong : cases) {
+    json::object changed = test::reference_case(wrong.model).at("config").as_object();
+    changed[wrong.key] = wrong.value;
+    const std::string said = refusal(changed);
+    CHECK_MESSAGE(said.find(*wrong.said ? wrong.said : wrong.key) != std::string::npos, said);
   }
-  json::object other = config;
-  other["layer_types"] =
-      json::array{"linear_attention", "sliding_attention", "full_attention", "full_attention"};
-  CHECK(refusal(other).find("sliding_attention") != std::string::npos);
+}
+
+TEST_CASE("Granite's recurrent layers and LFM 2's say the same in other words") {
+  json::object granite = test::reference_case("Granite 4").at("config").as_object();
+  const ModelConfig whole = config_of(granite);
+  granite["mamba_d_head"] = "auto";
+  granite["layer_types"] =
+      json::array{"linear_attention", "linear_attention", "full_attention", "linear_attention"};
+  granite["position_embedding_type"] = nullptr;
+  granite["time_step_limit"] = json::array{0.0, json::object{{"__float__", "Infinity"}}};
+  const ModelConfig same = config_of(granite);
+  CHECK(same.recurrence->rule == whole.recurrence->rule);
+  CHECK(same.mixers[2].mixer == Mixer::attention);
+  CHECK(same.mixers[2].rope == -1);
+  json::object lfm2 = test::reference_case("LFM 2").at("config").as_object();
+  CHECK(config_of(lfm2).ffn == 64); // two thirds of 80, in steps of 16
+  lfm2["block_ff_dim"] = 96;
+  lfm2["block_ffn_dim_multiplier"] = 1.5;
+  CHECK(config_of(lfm2).ffn == 96);
 }
 
 TEST_CASE("a recurrent model's folder is quantized, its rates and convolutions apart") {
-  const test::TemporaryFolder folder;
-  test::write_checkpoint(folder, test::reference_case("Qwen 3.5"), gpu::DType::bf16);
-  QuantizeOptions options;
-  options.blocks = {WeightFormat::mxfp8, ScaleChoice::search};
-  const auto written = quantize_checkpoint(folder.path(), folder.file("out"), options);
-  REQUIRE_MESSAGE(written, written.error().text());
-  LoadOptions load;
-  load.blocks = options.blocks;
-  const auto loaded = test::load(folder.path(), test::device(), load);
-  REQUIRE_MESSAGE(loaded, loaded.error().text());
-  CHECK(test::same_bits(test::logits_at(folder.file("out")),
-                        test::logits_of(*loaded, test::some_tokens(40, 160))));
+  for (const char* name :
+       {"Qwen 3.5", "Granite 4 without experts, with its options", "LFM 2 MoE"}) {
+    CAPTURE(std::string(name));
+    const test::TemporaryFolder folder;
+    test::write_checkpoint(folder, test::reference_case(name), gpu::DType::bf16);
+    QuantizeOptions options;
+    options.blocks = {WeightFormat::mxfp8, ScaleChoice::search};
+    const auto written = quantize_checkpoint(folder.path(), folder.file("out"), options);
+    REQUIRE_MESSAGE(written, written.error().text());
+    LoadOptions load;
+    load.blocks = options.blocks;
+    const auto loaded = test::load(folder.path(), test::device(), load);
+    REQUIRE_MESSAGE(loaded, loaded.error().text());
+    CHECK(test::same_bits(test::logits_at(folder.file("out")),
+                          test::logits_of(*loaded, test::some_tokens(40, 160))));
+  }
 }

@@ -95,7 +95,7 @@ TEST_CASE("every family is divided, or says why it is not") {
       const auto models = load_model(*source, {test::group(shards)}, {});
       const bool allowed = bool(check_shards("it", config, false, shards));
       CHECK(bool(models) == allowed);
-      CHECK(((config.qk_norm != QkNorm::full_width && !config.delta) || !allowed));
+      CHECK(((config.qk_norm != QkNorm::full_width && !config.has_states()) || !allowed));
       if (!models)
         continue;
       ++divided;

@@ -98,10 +98,6 @@ TEST_CASE("every family's stages give the bits of the whole") {
     const test::TemporaryFolder folder;
     test::write_checkpoint(folder, entry.as_object(), gpu::DType::bf16);
     const auto source = test::source_of(folder.path());
-    if (source->config()->delta) { // Recurrent layers are not divided.
-      CHECK_FALSE(load_model(*source, cores(2), {}));
-      continue;
-    }
     const ModelConfig config = source->config().value();
     const int layers = config.layers;
     const auto prompt = test::ids_of(entry.at("prompt"));

@@ -94,7 +94,7 @@ Rows in_pieces(const Stages& stages, const std::vector<TokenId>& tokens, int chu
 
 /// All rows of logits of one sequence in one pass.
 Rows logits_of(const std::shared_ptr<const Model>& model, std::span<const TokenId> tokens);
-/// Those of the checkpoint at a location, of a reference case's vocabulary.
+/// Returns the logits of the checkpoint at a location, which has a reference case's vocabulary.
 Rows logits_at(const std::string& location, const LoadOptions& options = {});
 
 } // namespace paceline::models::test

@@ -130,6 +130,30 @@ TEST_CASE("without an objective prompts leave streams their pace") {
   }
 }
 
+TEST_CASE("while requests wait for a place prompts do not leave streams their pace") {
+  const auto took = [](int rows) {
+    return 10ms + rows * 100us; // so a large step is cheap by the row
+  };
+  for (const bool waits : {false, true}) {
+    SchedulerConfig config = batching(Batching::hybrid, 512);
+    config.max_num_seqs = 2;
+    BatchingWorld world(config);
+    world.admit(prompt_of(3, 512, 1));
+    world.go_on(world.batch(), took(512));
+    Batch batch = beside_a_stream(world);
+    if (waits)
+      world.admit(prompt_of(4, 900, 10));
+    int most = 0;
+    for (int step = 0; step < 8; ++step) {
+      most = std::max(most, prompt_rows(batch));
+      world.go_on(batch, took(prompt_rows(batch) + 1));
+      batch = world.batch();
+    }
+    CAPTURE(waits);
+    CHECK((most > 300) == waits);
+  }
+}
+
 TEST_CASE("a row budget is kept, and always leaves a prompt a tile") {
   for (const auto& [budget, rows] :
        {std::pair(64, 63), std::pair(1, scheduling::limits::row_tile)}) {

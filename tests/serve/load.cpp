@@ -11,6 +11,7 @@
 #define DOCTEST_CONFIG_IMPLEMENT // what is shared with the tests checks by doctest's means
 #include "paceline/client.hpp"
 #include "tests/serve/live_server.hpp"
+#include "tests/support/program_checks.hpp"
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -405,13 +406,7 @@ int requests(int rounds) {
 
 int main(int count, char** arguments) {
   doctest::Context checks;
-  checks.setAsDefaultForAssertsOutOfTestCases();
-  checks.setAssertHandler([](const doctest::AssertData& data) {
-    if (data.m_failed) {
-      fmt::print(stderr, "{}:{}: not so: {}\n", data.m_file, data.m_line, data.m_expr);
-      std::exit(EXIT_FAILURE);
-    }
-  });
+  end_at_failed_checks(checks);
   const std::string what = count > 1 ? arguments[1] : "";
   const auto number = [&](int index, int otherwise) {
     return count > index ? std::atoi(arguments[index]) : otherwise;

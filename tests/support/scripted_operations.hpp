@@ -51,8 +51,12 @@ public:
   }
   void combine(gpu::Tensor, gpu::Tensor, const gpu::Routing&, bool) override { std::abort(); }
   void scale_by_sigmoid(gpu::Tensor, gpu::Tensor) override { std::abort(); }
-  void delta_rule(gpu::Tensor, gpu::Tensor, gpu::Tensor, const gpu::DeltaRule&,
+  void recurrence(gpu::Tensor, gpu::Tensor, gpu::Tensor, const gpu::Recurrence&,
                   std::span<const gpu::StateRun>, const gpu::StateLayer&) override {
+    std::abort();
+  }
+  void short_convolution(gpu::Tensor, gpu::Tensor, const gpu::ShortConvolution&,
+                         std::span<const gpu::StateRun>, const gpu::StateLayer&) override {
     std::abort();
   }
   void gated_rms_norm(gpu::Tensor, gpu::Tensor, const float*, int, float) override { std::abort(); }

@@ -10,7 +10,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
-PATIENCE = 60  # Seconds that anything may take on a machine that is busy.
+PATIENCE = 300  # Seconds that anything may take on a machine that is busy.
 
 
 class Server:
@@ -121,6 +121,17 @@ class Browser(webdriver.Chrome):
 
     def button(self, text, within="body"):
         return next(one for one in self.all(f"{within} button") if one.text == text)
+
+    def set(self, label, value):
+        """Gives a field of the open dialog a value."""
+        self.script(
+            """const input = [...document.querySelectorAll('dialog .field')]
+                .find((field) => field.firstChild.textContent === arguments[0])
+                .querySelector('input, select');
+            input.value = arguments[1]; input.dispatchEvent(new Event('change'))""",
+            label,
+            value,
+        )
 
     def complaints(self):
         """What the console says, but for requests that failed, which a test may want."""

@@ -89,13 +89,7 @@ def test_settings(page, server):
     page.open_fresh(server.url)
     page.one("#open-settings").click()
     for label, value in (("Temperature", "0.9"), ("Seed", "11"), ("Most tokens", "24")):
-        page.script(
-            """const input = [...document.querySelectorAll('dialog .field')]
-                       .find((field) => field.firstChild.textContent === arguments[0]).querySelector('input');
-                       input.value = arguments[1]; input.dispatchEvent(new Event('change'))""",
-            label,
-            value,
-        )
+        page.set(label, value)
     page.button("Done", "dialog").click()
     answers = []
     for again in (False, True):
@@ -134,7 +128,7 @@ def test_server_dies_and_comes_back(page, server):
     page.until(lambda: page.text("#link") == "Connected")
     page.button("Regenerate").click()
     page.answered()
-    assert page.text(".answer .problem") == ""
+    assert "ended before" not in page.text(".answer .problem")
 
 
 def test_hostile_answer(page, server):
@@ -309,6 +303,36 @@ def test_race(page, server):
     )  # At its end.
 
 
+def test_full_context(page, server):
+    """Runs with a server of its own, whose model has a small context."""
+    page.open_fresh(server.url)
+    while not page.text(".answer:last-child .problem"):
+        page.send(LONG)
+        page.answered()
+    assert "The context of 128 tokens is full" in page.text(".answer:last-child .problem")
+    page.send(LONG)
+    page.answered()
+    assert "maximum context length" in page.text(".answer:last-child .problem")
+    page.one("#open-settings").click()
+    page.set("A full context", "on")
+    page.set("Most tokens", "16")
+    page.button("Done", "dialog").click()
+    page.button("Regenerate").click()
+    page.answered()
+    assert page.text(".answer:last-child .problem") == ""
+    assert page.text(".messages > .notice") == "The context was full: the model reads from here on."
+    before = page.script("return document.querySelector('.messages > .notice').previousSibling !== null")
+    page.refresh()
+    page.until(lambda: page.text("#link") == "Connected")
+    assert before and page.all(".messages > .notice")
+    page.button("Edit", ".user").click()  # Its first message is read again.
+    page.keys(Keys.CONTROL, "a")
+    page.keys("import numpy", Keys.ENTER)
+    page.until(lambda: page.text(".user .text") == "import numpy")
+    page.answered()
+    assert not page.all(".messages > .notice")
+
+
 def test_key(page, server):
     """Runs with a server of its own, which wants a key."""
     page.get(server.url)
@@ -367,13 +391,16 @@ def main():
         make_pictures(page, given.program, given.pictures)
         return page.quit()
     open_server = Server(given.program)
-    keyed = Server(given.program, environment={**os.environ, "PACELINE_API_KEY": "secret"})
+    own = {
+        "test_key": Server(given.program, environment={**os.environ, "PACELINE_API_KEY": "secret"}),
+        "test_full_context": Server(given.program, "-c", "128"),
+    }
     failed = 0
     for name, test in [
         (name, test) for name, test in globals().items() if name.startswith("test_")
     ]:
         try:
-            test(page, keyed if name == "test_key" else open_server)
+            test(page, own.get(name, open_server))
             complaints = page.complaints()
             assert not complaints, complaints
             print(f"passed  {name}", flush=True)
@@ -382,7 +409,7 @@ def main():
             print(f"FAILED  {name}: {type(error).__name__} {error}", flush=True)
             page.save_screenshot(f"build/web/{name}.png")
     page.quit()
-    for server in (open_server, keyed):
+    for server in (open_server, *own.values()):
         server.stop()
     sys.exit(failed > 0)
 

@@ -40,6 +40,13 @@ LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_fr
           "original_max_position_embeddings": 32}
 QWEN3_5 = {"head_dim": 32, "num_hidden_layers": 4, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
            "linear_key_head_dim": 16, "linear_value_head_dim": 24, "rms_norm_eps": 1e-6}
+LFM2 = {"num_hidden_layers": 4, "norm_eps": 1e-5, "tie_word_embeddings": True, "block_multiple_of": 16,
+        "layer_types": ["conv", "conv", "full_attention", "conv"], "rope_theta": 1000000.0}
+GRANITE = {"attention_multiplier": 0.125, "embedding_multiplier": 12.0, "residual_multiplier": 0.22, "logits_scaling": 6.0,
+           "tie_word_embeddings": True}
+GRANITE4 = {**GRANITE, "embedding_multiplier": 3.0, "num_hidden_layers": 4, "layer_types": ["mamba", "mamba", "attention", "mamba"], "mamba_n_heads": 8,
+            "mamba_n_groups": 1, "mamba_d_state": 16, "mamba_d_head": 12, "mamba_d_conv": 4, "mamba_expand": 2,
+            "mamba_chunk_size": 16, "mamba_conv_bias": True, "mamba_proj_bias": False, "shared_intermediate_size": 40}
 GEMMA = {"hidden_activation": "gelu_pytorch_tanh", "head_dim": 16, "query_pre_attn_scalar": 24, "num_hidden_layers": 4,
          "sliding_window": 20, "tie_word_embeddings": True, "rms_norm_eps": 1e-6}
 GEMMA4 = {"hidden_activation": "gelu_pytorch_tanh", "head_dim": 16, "global_head_dim": 32, "sliding_window": 20,
@@ -50,7 +57,7 @@ GEMMA4 = {"hidden_activation": "gelu_pytorch_tanh", "head_dim": 16, "global_head
 def case(name, architecture, options, change, dtypes=("f32", "bf16"), base=BASE, **more):
     model_type = {"Gemma3": "gemma3_text", "Qwen2Moe": "qwen2_moe", "Qwen3Moe": "qwen3_moe",
                   "Glm4Moe": "glm4_moe", "GptOss": "gpt_oss", "Qwen3_5": "qwen3_5_text",
-                  "Gemma4": "gemma4_text", "Qwen3_5Moe": "qwen3_5_moe_text", "Qwen3Next": "qwen3_next", "GPTNeoX": "gpt_neox",
+                  "Gemma4": "gemma4_text", "Lfm2Moe": "lfm2_moe", "Qwen3_5Moe": "qwen3_5_moe_text", "Qwen3Next": "qwen3_next", "GPTNeoX": "gpt_neox",
                   }.get(architecture, architecture.lower())
     called = architecture + ("LMHeadModel" if architecture == "GPT2" else "ForCausalLM")
     config = {**base, "architectures": [called], "model_type": model_type, **options}
@@ -182,9 +189,7 @@ CASES = [
           "shared_expert_intermediate_size": 40, "linear_num_key_heads": 1,
           "rope_parameters": {"rope_type": "default", "rope_theta": 10000000, "partial_rotary_factor": 0.25}},
          {"num_experts_per_tok": 3}),
-    case("Granite 3", "Granite",
-         {"attention_multiplier": 0.125, "embedding_multiplier": 12.0, "residual_multiplier": 0.22, "logits_scaling": 6.0,
-          "tie_word_embeddings": True, "rope_theta": 10000.0}, {"residual_multiplier": 0.4}),
+    case("Granite 3", "Granite", {**GRANITE, "rope_theta": 10000.0}, {"residual_multiplier": 0.4}),
     case("OLMo 3", "Olmo3",
          {"num_hidden_layers": 4, "sliding_window": 20, "rope_theta": 500000.0, "rope_scaling": {
              "rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 16, "beta_fast": 32.0,
@@ -245,6 +250,31 @@ CASES = [
          {**GEMMA4, "num_global_key_value_heads": 1, "attention_k_eq_v": True, "final_logit_softcapping": 3.0,
           "enable_moe_block": True, "num_experts": 8, "top_k_experts": 3, "moe_intermediate_size": 24},
          {"top_k_experts": 2}, shards=2),
+    case("Granite 3 MoE", "GraniteMoe", {**GRANITE, "num_local_experts": 5, "num_experts_per_tok": 2, "intermediate_size": 40},
+         {"num_experts_per_tok": 3}, shards=2),
+    case("Granite 3 MoE with a shared expert", "GraniteMoeShared",
+         {**GRANITE, "num_local_experts": 6, "num_experts_per_tok": 2, "intermediate_size": 24, "shared_intermediate_size": 40,
+          "attention_bias": True, "tie_word_embeddings": False, "embedding_multiplier": 2.0}, {"num_experts_per_tok": 3}),
+    case("Granite 4", "GraniteMoeHybrid",
+         {**GRANITE4, "num_local_experts": 4, "num_experts_per_tok": 2, "intermediate_size": 24,
+          "position_embedding_type": "nope"}, {"num_experts_per_tok": 3}),
+    case("Granite 4 without experts, with its options", "GraniteMoeHybrid",
+         {**GRANITE4, "num_hidden_layers": 3, "layer_types": ["mamba", "attention", "mamba"], "num_local_experts": 0,
+          "position_embedding_type": "rope", "attention_bias": True, "mamba_n_groups": 2, "mamba_d_conv": 3,
+          "mamba_conv_bias": False, "mamba_proj_bias": True, "time_step_limit": [0.1, 0.7], "tie_word_embeddings": False},
+         {"time_step_limit": [0.0, 100.0]}),
+    case("LFM 2", "Lfm2", {**LFM2}, {"norm_eps": 0.5}),
+    case("LFM 2 with its options", "Lfm2",
+         {**LFM2, "num_hidden_layers": 3, "layer_types": None, "full_attn_idxs": [1], "conv_bias": True, "conv_L_cache": 4,
+          "block_ff_dim": 64, "block_auto_adjust_ff_dim": False, "tie_word_embeddings": False}, {"full_attn_idxs": [1], "rope_theta": 50.0}),
+    case("LFM 2 MoE", "Lfm2Moe",
+         {**LFM2, "num_dense_layers": 1, "num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 24,
+          "use_expert_bias": True, "norm_topk_prob": True, "routed_scaling_factor": 1.0}, {"num_experts_per_tok": 2}),
+    case("LFM 2 MoE with its options", "Lfm2Moe",
+         {**LFM2, "num_hidden_layers": 3, "layer_types": ["full_attention", "conv", "full_attention"], "num_dense_layers": 0,
+          "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 40, "use_expert_bias": False,
+          "norm_topk_prob": False, "routed_scaling_factor": 1.5, "conv_bias": True}, {"norm_topk_prob": True},
+         ("f32",)), # In bf16 rows go to other experts, the reference's own, too.
 ]
 
 
@@ -266,7 +296,9 @@ def scale_of(name, shape, config):
         return 0.4, 0.0 if plus_one and ".linear_attn." not in name else 1.0
     if name.endswith(("A_log", "dt_bias")):
         return 0.5, 0.0
-    if "conv1d" in name:
+    if name.endswith("mamba.D"):
+        return 0.5, 1.0
+    if "conv1d" in name or "conv.conv" in name:
         return 0.6, 0.0
     if "sinks" in name:
         return 2.0, 0.0
@@ -282,6 +314,10 @@ def scale_of(name, shape, config):
 def as_stored(name, shape, config):
     """The tensors of a file that a model's tensor is made of: one for each expert, under the names of its family."""
     mixtral = config["model_type"] == "mixtral"
+    if config["model_type"].startswith("granitemoe"):
+        for own, stored in (("experts.gate_up_proj", "input_linear.weight"), ("experts.down_proj", "output_linear.weight"),
+                            ("router.weight", "router.layer.weight")):
+            name = name.replace("block_sparse_moe." + own, "block_sparse_moe." + stored)
     if config["model_type"] == "gpt_neox":
         name = name.replace("lm_head.", "embed_out.")
     if mixtral:
@@ -289,7 +325,7 @@ def as_stored(name, shape, config):
     if ".experts." not in name or config["model_type"] in ("gpt_oss", "gemma4_text"):
         return [[name, shape]]
     parts, (experts, rows, cols) = ("gate", "up") if "gate_up" in name else ("down",), shape
-    called = {"gate": "w1", "up": "w3", "down": "w2"} if mixtral else {part: part + "_proj" for part in ("gate", "up", "down")}
+    called = {"gate": "w1", "up": "w3", "down": "w2"} if mixtral or config["model_type"] == "lfm2_moe" else {part: part + "_proj" for part in ("gate", "up", "down")}
     return [[f"{name.rsplit('.', 1)[0]}.{expert}.{called[part]}.weight", [rows // len(parts), cols]]
             for expert in range(experts) for part in parts]
 

@@ -152,6 +152,18 @@ std::optional<double> Scored::listed(std::string_view name) const {
   return found == top.end() ? std::nullopt : std::optional(found->second);
 }
 
+std::optional<std::size_t> Choice::echoed(std::string_view prompt) const {
+  for (const std::size_t begin : {0, 1}) {
+    std::string_view left = prompt;
+    std::size_t at = begin;
+    for (; at < tokens.size() && !left.empty() && left.starts_with(tokens[at].token); ++at)
+      left.remove_prefix(tokens[at].token.size());
+    if (left.empty())
+      return at;
+  }
+  return std::nullopt;
+}
+
 Answer read_answer(unsigned status, const std::string& body, bool streamed) {
   Answer answer;
   answer.status = status;

@@ -28,6 +28,10 @@ struct Choice {
   std::string text; ///< A chat's reasoning comes before its content.
   std::string finish_reason;
   std::vector<Scored> tokens; ///< Empty: no log-probabilities came.
+
+  /// Returns how many of the first tokens make up an echoed prompt, perhaps behind one that begins
+  /// every text; none: no such prompt was echoed.
+  std::optional<std::size_t> echoed(std::string_view prompt) const;
 };
 
 struct Answer {

@@ -215,12 +215,10 @@ Finding check_echo(Subject& subject) {
     // The prompt's tokens come first; texts may be divided otherwise where they are read at once.
     const auto& all = shown.tokens();
     const auto& own = answer.tokens();
-    std::size_t at = 0;
-    for (std::size_t bytes = 0; at < all.size() && bytes < std::string_view(prompt).size(); ++at)
-      bytes += all[at].token.size();
-    for (std::size_t i = 0;
-         i < own.size() && at + i + 1 < all.size() && own[i].token == all[at + i].token; ++i)
-      difference.add(own[i], all[at + i]);
+    if (const auto at = shown.first().echoed(prompt))
+      for (std::size_t i = 0;
+           i < own.size() && *at + i + 1 < all.size() && own[i].token == all[*at + i].token; ++i)
+        difference.add(own[i], all[*at + i]);
   }
   if (difference.count == 0)
     return subject.say(Verdict::not_supported, "echo does not bring the prompt's log-probabilities",

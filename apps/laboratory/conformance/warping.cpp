@@ -265,11 +265,9 @@ Seen prompt_tokens(Subject& subject, const char* prompt) {
   if (subject.chat())
     return seen;
   const Answer echoed = subject.ask(subject.scored(subject.body(prompt, 1, {{"echo", true}}), 1));
-  std::size_t bytes = 0;
-  if (echoed.ok())
-    for (const Scored& token : echoed.tokens())
-      if ((bytes += token.token.size()) <= std::string_view(prompt).size())
-        ++seen[token.token];
+  if (const auto count = echoed.ok() ? echoed.first().echoed(prompt) : std::nullopt)
+    for (std::size_t i = 0; i < *count; ++i)
+      ++seen[echoed.tokens()[i].token];
   return seen;
 }
 

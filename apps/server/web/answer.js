@@ -29,7 +29,12 @@ function take(message, places, chunk) {
   }
   if (chunk.usage)
     Object.assign(
-      message.stats, { tokens: chunk.usage.completion_tokens, speculation: chunk.usage.speculation }
+      message.stats,
+      {
+        tokens: chunk.usage.completion_tokens,
+        total: chunk.usage.total_tokens,
+        speculation: chunk.usage.speculation
+      }
     );
 }
 

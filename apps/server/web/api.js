@@ -42,8 +42,23 @@ async function ask(path, options = {}) {
   );
 }
 
+let listed = [];
+
 export async function models() {
-  return (await (await ask("/v1/models")).json()).data;
+  listed = (await (await ask("/v1/models")).json()).data;
+  return listed;
+}
+
+// The context of a model in tokens; empty: the first one's. Nothing where the server did not say.
+export function contextOf(model) {
+  return listed.find(({ id }) => id === model || !model)?.max_model_len ?? null;
+}
+
+// Resolves to the tokens that a chat's request has, and to the model's context.
+export async function countTokens({ model, messages, tools }, signal) {
+  const body = JSON.stringify({ model, messages, tools });
+  const reply = await (await ask("/tokenize", { method: "POST", body, signal })).json();
+  return { count: reply.count, context: reply.max_model_len };
 }
 
 // Whether the server takes requests now.

@@ -1,5 +1,7 @@
 // The chat: a conversation, and the box in which its next message is written.
 import { receive } from "./answer.js";
+import * as api from "./api.js";
+import { firstRead, firstWithRoom } from "./context.js";
 import { announce, beforeFrame, el } from "./dom.js";
 import { watchTokens } from "./hover.js";
 import { MessageView } from "./message.js";
@@ -17,15 +19,24 @@ function toCall({ id, name, arguments: given }) {
   return { id, type: "function", function: { name, arguments: given } };
 }
 
-// What the server is sent of the conversation.
-function toMessages(conversation) {
-  const messages = conversation.messages.map(({ role, content, calls }) => {
+// What the server is sent of messages.
+function toMessages(some) {
+  const messages = some.map(({ role, content, calls }) => {
     const message = { role, content };
     if (calls?.length) message.tool_calls = calls.map(toCall);
     return message;
   });
   if (settings.system.trim()) messages.unshift({ role: "system", content: settings.system });
   return messages;
+}
+
+// What is said where an answer fills the context; nothing where it ends otherwise.
+function fullContext({ finish, total }) {
+  const context = api.contextOf(settings.model);
+  if (finish !== "length" || !context || total < context) return "";
+  const next = settings.shift ? "what you say next lets the oldest messages go."
+                              : "begin a new conversation, or let the oldest messages go (Settings).";
+  return `The context of ${context.toLocaleString("en")} tokens is full, so the answer ends here: ${next}`;
 }
 
 export class Chat {
@@ -86,7 +97,15 @@ export class Chat {
     this.views = this.conversation.messages.map(
       (message, at) => new MessageView(message, this.actionsOf(message, at))
     );
-    this.list.replaceChildren(...this.views.map((view) => view.element));
+    const nodes = this.views.map((view) => view.element);
+    const first = firstRead(this.conversation);
+    if (first > 0)
+      nodes.splice(
+        first,
+        0,
+        el("p", { class: "notice" }, "The context was full: the model reads from here on.")
+      );
+    this.list.replaceChildren(...nodes);
     if (this.views.length === 0) this.list.append(this.welcome());
   }
 
@@ -145,6 +164,7 @@ export class Chat {
   resend(at, text) {
     if (text.trim() === "" || this.stopper) return;
     this.conversation.messages.splice(at);
+    if (at < firstRead(this.conversation)) this.conversation.first = 0;
     this.send(text);
   }
 
@@ -158,7 +178,8 @@ export class Chat {
     const { conversation } = this;
     let body;
     try {
-      body = {...requestFields(), messages: toMessages(conversation) };
+      body = requestFields();
+      body.messages = toMessages(conversation.messages.slice(firstRead(conversation)));
     } catch (error) {
       if (!(error instanceof SettingsError)) throw error;
       body = null;
@@ -174,7 +195,7 @@ export class Chat {
   }
 
   async write(conversation, message, body) {
-    const view = this.views.at(-1);
+    let view = this.views.at(-1);
     const stopper = new AbortController();
     this.stopper = stopper;
     this.writing(true);
@@ -188,6 +209,8 @@ export class Chat {
     });
     let failed = null;
     try {
+      if (settings.shift && (await this.makeRoom(conversation, body, stopper.signal)))
+        view = this.views.at(-1);
       await receive(message, body, stopper.signal, draw);
     } catch (error) {
       failed = error;
@@ -196,18 +219,36 @@ export class Chat {
     this.finish(conversation, message, view, failed);
   }
 
+  // Lets the oldest messages go where an answer has no room. Resolves to whether there were any.
+  async makeRoom(conversation, body, signal) {
+    const from = (first) => toMessages(conversation.messages.slice(first, -1)); // The last is to come.
+    const count = (first) => api.countTokens({...body, messages: from(first) }, signal);
+    const first = await firstWithRoom(conversation, body.max_tokens, count);
+    signal.throwIfAborted();
+    if (first === firstRead(conversation)) return false;
+    conversation.first = first;
+    body.messages = from(first);
+    this.show();
+    this.views.at(-1).update(false);
+    this.scroll(true);
+    announce("The context was full: the model no longer reads the oldest messages.");
+    return true;
+  }
+
   finish(conversation, message, view, failed) {
     if (failed?.name === "AbortError")
       message.problem =
         message.content || message.reasoning ? "Stopped." : "Stopped before the first token.";
     else if (failed)
       message.problem = failed.message;
+    else
+      message.problem = fullContext(message.stats);
     const follow = this.atEnd();
     view.update(true);
     if (follow) this.scroll(true);
     saveConversations();
     this.page.changed();
-    announce(failed ? message.problem : "The answer is complete.");
+    announce(message.problem || "The answer is complete.");
     if (failed && failed.name !== "AbortError")
       this.page.failed(failed, () => this.conversation === conversation && this.regenerate());
   }

@@ -36,6 +36,14 @@ const choices = [
       ["match", "match"]
     ]
   ],
+  [
+    "shift",
+    "A full context",
+    [
+      ["", "ends the conversation"],
+      ["on", "lets the oldest messages go"]
+    ]
+  ],
 ];
 
 export class SettingsError extends Error {}

@@ -16,6 +16,7 @@ export const defaults = {
   window: "",
   verify: "",
   tools: "",
+  shift: "",
   tokens: true,
 };
 

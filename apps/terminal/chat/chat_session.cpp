@@ -44,9 +44,11 @@ Result<bool> ChatSession::take(const ChatCommand& command) {
   case Kind::set: return set_by_name(command.argument).map([] { return true; });
   case Kind::reset:
     conversation_.turns.clear();
+    conversation_.first_read = 0;
     remark("The conversation begins anew.");
     break;
   case Kind::system: set_system(command.argument); break;
+  case Kind::context_shift: return set_context_shift(command.argument).map([] { return true; });
   case Kind::model: return show_or_change_models(command.argument).map([] { return true; });
   case Kind::stats: remark(statistics()); break;
   case Kind::save: return save_to(command.argument).map([] { return true; });
@@ -79,15 +81,12 @@ Result<void> ChatSession::load_from(const std::string& name) {
 
 Result<void> ChatSession::set_by_name(const std::string& given) {
   if (given.empty()) {
-    remark(all_settings(options_.request) + ". " + system_says());
+    remark(fmt::format("{}, {}. {}", all_settings(options_.request), context_shift_says(),
+                       system_says()));
     return {};
   }
-  return named_setting(given).and_then([&](const ChatCommand& command) -> Result<void> {
-    if (command.kind != Kind::system)
-      return set(command);
-    set_system(command.argument);
-    return {};
-  });
+  return named_setting(given).and_then(
+      [&](const ChatCommand& command) { return take(command).map([](bool) {}); });
 }
 
 Result<void> ChatSession::set(const ChatCommand& command) {
@@ -117,6 +116,20 @@ std::string ChatSession::system_says() const {
                                       : "The system says: " + conversation_.system;
 }
 
+Result<void> ChatSession::set_context_shift(const std::string& given) {
+  if (!given.empty() && given != "on" && given != "off")
+    return fail(ErrorCode::invalid_argument, fmt::format("/context-shift cannot be '{}'", given),
+                "give on or off");
+  if (!given.empty())
+    options_.context_shift = given == "on";
+  remark(context_shift_says());
+  return {};
+}
+
+std::string ChatSession::context_shift_says() const {
+  return options_.context_shift ? "context-shift on" : "context-shift off";
+}
+
 Result<void> ChatSession::show_or_change_models(const std::string& names) {
   if (!names.empty()) {
     EngineOptions wanted = options_.engine;
@@ -132,7 +145,7 @@ Result<void> ChatSession::show_or_change_models(const std::string& names) {
       return tl::unexpected(with_hint(fits.error(), models_stay));
     options_.engine = std::move(wanted);
     style_ = style;
-    const auto closed = close();
+    auto closed = close();
     *session_ = std::move(*opened);
     if (!closed)
       return closed;

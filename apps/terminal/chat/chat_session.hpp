@@ -29,7 +29,8 @@ struct ChatOptions {
   std::optional<std::string> question; ///< Question that is answered alone.
   bool color = false;
   bool quiet = false;
-  bool whole = false; ///< Whether standard input is one message.
+  bool whole = false;         ///< Whether standard input is one message.
+  bool context_shift = false; ///< Whether a full context lets the oldest messages go.
   bool no_history = false;
 };
 
@@ -79,9 +80,18 @@ private:
     AnswerParts parts;
   };
 
+  /// The conversation as its template writes it.
+  struct Rendered {
+    std::string text;
+    std::vector<TokenId> tokens;
+  };
+
   Result<bool> say(const std::string& text);
   Result<bool> take_turn();
-  Result<Next> next_answer() const;
+  Result<Rendered> render() const;
+  Result<Rendered> shifted(Rendered whole);
+  Result<Rendered> render_with_room();
+  Result<Next> next_answer();
   Result<Finished> answer(Next& next);
   bool tell_results(const std::vector<Call>& calls);
   void count(const Finished& end);
@@ -93,9 +103,11 @@ private:
   Result<void> save_to(const std::string& name);
   Result<void> load_from(const std::string& name);
   void set_system(const std::string& text);
+  Result<void> set_context_shift(const std::string& given);
   void remark_full(const Finished& end) const;
   std::string models() const;
   std::string system_says() const;
+  std::string context_shift_says() const;
   std::string statistics() const;
   const Engine& engine() const { return session_->engine; }
 

@@ -29,6 +29,8 @@ constexpr ChatCommandName commands[] = {
     {Kind::temperature, "/temperature", "[X|default]", "0: greedy; default: the model's own"},
     {Kind::seed, "/seed", "[N|random]", "Makes answers repeatable"},
     {Kind::set, "/set", "[NAME [VALUE]]", "A setting by its name, as /NAME VALUE; alone: all"},
+    {Kind::context_shift, "/context-shift", "[on|off]",
+     "Whether a full context lets the oldest messages go"},
     {Kind::stats, "/stats", "", "Figures of this session"},
     {Kind::save, "/save", "FILE", "Write the conversation to a file"},
     {Kind::load, "/load", "FILE", "Go on with a conversation from a file"},
@@ -82,7 +84,8 @@ bool is_setting(ChatCommand::Kind kind) {
   case Kind::window:
   case Kind::verify:
   case Kind::temperature:
-  case Kind::seed: return true;
+  case Kind::seed:
+  case Kind::context_shift: return true;
   default: return false;
   }
 }

@@ -25,6 +25,7 @@ struct ChatCommand {
     seed,
     number, ///< Another number of a request, whose name begins `argument`; only `/set` has it.
     set,    ///< Set one of the settings by its name, or show all of them.
+    context_shift,
     stats,
     save,
     load,

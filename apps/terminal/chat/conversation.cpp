@@ -4,6 +4,7 @@
 #include "apps/console/message_fields.hpp"
 #include "base/file.hpp"
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
@@ -33,8 +34,19 @@ std::vector<ChatMessage> Conversation::messages() const {
   std::vector<ChatMessage> all;
   if (!system.empty())
     all.push_back({"system", system});
-  all.insert(all.end(), turns.begin(), turns.end());
+  all.insert(all.end(), turns.begin() + std::ptrdiff_t(first_read), turns.end());
   return all;
+}
+
+std::size_t Conversation::drop_oldest() {
+  const auto first = turns.begin() + std::ptrdiff_t(first_read);
+  if (first == turns.end())
+    return 0;
+  const auto next = std::ranges::find(first + 1, turns.end(), "user", &ChatMessage::role);
+  if (next == turns.end())
+    return 0;
+  first_read += std::size_t(next - first);
+  return std::size_t(next - first);
 }
 
 std::string to_json(const Conversation& conversation) {

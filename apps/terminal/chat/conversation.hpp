@@ -4,6 +4,7 @@
 #include "paceline/chat.hpp"
 #include "paceline/error.hpp"
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -12,9 +13,13 @@ namespace paceline::apps {
 struct Conversation {
   std::string system; ///< Empty: no system message.
   std::vector<ChatMessage> turns;
+  std::size_t first_read = 0; ///< First turn that the model reads; no file keeps it.
 
-  /// Returns all messages, as a chat template takes them.
+  /// Returns what the model reads, as a chat template takes it.
   std::vector<ChatMessage> messages() const;
+  /// Drops the oldest message that the model reads, and the answers to it, from what it reads.
+  /// Returns the number of turns dropped; 0: it reads the last message only.
+  std::size_t drop_oldest();
 };
 
 /// Returns {"format": "paceline-chat-1", "system": "...", "messages": [{"role", "content"}, ...]}.

@@ -20,7 +20,7 @@ struct Shade {
   constexpr Shade() = default;
   constexpr explicit Shade(std::string_view terminal_code) : code(terminal_code) {}
   /// Converts implicitly, since most shades say who wrote a token.
-  Shade(TokenSource source);
+  Shade(TokenSource source); // NOLINT(google-explicit-constructor)
   bool operator==(const Shade&) const = default;
 };
 

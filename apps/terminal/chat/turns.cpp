@@ -30,36 +30,75 @@ Result<void> hold(const Engine& engine, constraints::AnswerPlan& plan, Request& 
 
 } // namespace
 
-/// Makes the request for the next answer. Errors: the template refuses the conversation, no answer
-/// can have the form, or the conversation is too long.
-Result<ChatSession::Next> ChatSession::next_answer() const {
+/// Returns what the model reads. Error: the template refuses the conversation.
+Result<ChatSession::Rendered> ChatSession::render() const {
   paceline::ChatOptions how;
-  const Tools& tools = options_.tools.functions;
-  if (tools.callable())
+  if (options_.tools.functions.callable())
     how.variables.emplace_back("tools", options_.tools.listed);
   const auto messages = as_template_wants(style_, conversation_.messages());
-  const auto text = engine().render_chat(messages, how);
-  auto prompt = engine().chat_tokens(messages, how);
-  if (!text || !prompt)
-    return tl::unexpected(text ? prompt.error() : text.error());
+  auto text = engine().render_chat(messages, how);
+  auto tokens = engine().chat_tokens(messages, how);
+  if (!text || !tokens)
+    return tl::unexpected(text ? tokens.error() : text.error());
+  return Rendered{std::move(*text), std::move(*tokens)};
+}
+
+/// Drops the oldest messages from what the model reads, which is `whole`, until half of the context
+/// is free: so this is not done in each turn, and cached prefixes serve some turns. Where what is
+/// left has no room either, nothing is dropped.
+Result<ChatSession::Rendered> ChatSession::shifted(Rendered whole) {
+  const auto context = std::size_t(engine().target().max_model_len);
+  const std::size_t before = conversation_.first_read;
+  Result<Rendered> left = std::move(whole);
+  while (left && left->tokens.size() > context / 2 && conversation_.drop_oldest() > 0)
+    left = render();
+  const std::size_t dropped = conversation_.first_read - before;
+  if (!left || left->tokens.size() >= context)
+    conversation_.first_read = before;
+  else if (dropped > 0)
+    remark(fmt::format("The context of {} tokens is full: the model no longer reads the oldest {} "
+                       "(/save keeps them).",
+                       context, counted(dropped, "message")));
+  return left;
+}
+
+/// Returns what the model reads. Errors: the template refuses the conversation, or it is too long.
+Result<ChatSession::Rendered> ChatSession::render_with_room() {
+  const bool shifts = options_.context_shift;
+  const int context = engine().target().max_model_len;
+  const int room = std::min(options_.request.max_tokens.value_or(context), context / context_parts);
+  auto whole = render();
+  if (shifts && whole && int(whole->tokens.size()) + room > context)
+    whole = shifted(std::move(*whole));
+  if (!whole || int(whole->tokens.size()) < context)
+    return whole;
+  return fail(ErrorCode::invalid_argument,
+              fmt::format("{} has {} tokens, and the model's context {}",
+                          shifts ? "what was said last" : "the conversation", whole->tokens.size(),
+                          context),
+              shifts ? "say less, or give the model more context (-c)"
+                     : "/reset begins anew, and /context-shift on lets the oldest messages go");
+}
+
+/// Makes the request for the next answer. Errors: the template refuses the conversation, no answer
+/// can have the form, or the conversation is too long.
+Result<ChatSession::Next> ChatSession::next_answer() {
+  auto prompt = render_with_room();
+  if (!prompt)
+    return tl::unexpected(prompt.error());
+  const Tools& tools = options_.tools.functions;
   Request request = options_.request;
-  auto plan = plan_of(style_, tools, request, opens_reasoning(style_, *text));
+  auto plan = plan_of(style_, tools, request, opens_reasoning(style_, prompt->text));
   const std::string opening = forced_opening(style_, tools, request);
   if (const auto held = hold(engine(), plan, request); !held)
     return tl::unexpected(held.error());
   const auto opened = engine().tokenize(opening, false, true);
-  request.prompt_tokens = std::move(*prompt);
+  request.prompt_tokens = std::move(prompt->tokens);
   request.prompt_tokens.insert(request.prompt_tokens.end(), opened.begin(), opened.end());
-  const int context = engine().target().max_model_len;
-  if (int(request.prompt_tokens.size()) >= context)
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("the conversation has {} tokens, and the model's context {}",
-                            request.prompt_tokens.size(), context),
-                "/reset begins anew");
   const auto stops = engine().chat_stops();
   request.stop.insert(request.stop.end(), stops.begin(), stops.end());
   if (!request.max_tokens)
-    request.max_tokens = std::max(context / context_parts, 1);
+    request.max_tokens = std::max(engine().target().max_model_len / context_parts, 1);
   std::optional<AnswerReader> reader;
   if (has_parts(style_, tools)) {
     request.skip_special_tokens = !style_.needs_special();
@@ -179,9 +218,12 @@ void ChatSession::remark_full(const Finished& end) const {
   const int context = engine().target().max_model_len;
   if (end.reason == FinishReason::length &&
       end.usage.prompt_tokens + end.usage.completion_tokens >= context)
-    remark(fmt::format("The context of {} tokens is full, so the answer ends here: /reset begins "
-                       "anew, /save FILE keeps what was said.",
-                       context));
+    remark(fmt::format("The context of {} tokens is full, so the answer ends here: {}, /save FILE "
+                       "keeps what was said.",
+                       context,
+                       options_.context_shift ? "what is said next lets the oldest messages go"
+                                              : "/reset begins anew, /context-shift on lets the "
+                                                "oldest messages go"));
 }
 
 } // namespace paceline::apps

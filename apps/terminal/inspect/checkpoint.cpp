@@ -53,6 +53,17 @@ void add_tensors(Checkpoint& checkpoint, const models::TensorSource& source) {
   checkpoint.cache_dtype = source.dtype() == gpu::DType::bf16 ? gpu::DType::bf16 : gpu::DType::f32;
 }
 
+/// Returns the tensors that the mixer of a recurrent layer may have.
+std::vector<models::TensorRole> recurrent_roles(const models::ModelConfig& config) {
+  using enum models::TensorRole;
+  if (config.convolution)
+    return {mixer_in, kernel, mixer_out};
+  if (config.recurrence->sums())
+    return {mixer_in, kernel, speed, offset, skip, recurrence_norm, mixer_out};
+  return {delta_in, delta_gate, delta_strength, delta_rate,      delta_joined, delta_rates,
+          kernel,   speed,      offset,         recurrence_norm, mixer_out};
+}
+
 /// Returns the tensors that a model of this configuration needs and the source does not have. A
 /// layer may be stored as several tensors, whose names all begin with its own.
 std::vector<std::string> missing_in(const models::ModelConfig& config,
@@ -78,15 +89,14 @@ std::vector<std::string> missing_in(const models::ModelConfig& config,
     want({positions});
   for (int block = 0; block < config.layers; ++block) {
     const bool recurrent = config.is_recurrent(block);
-    const auto want_stored = [&](std::initializer_list<models::TensorRole> roles) {
+    const auto want_stored = [&](const std::vector<models::TensorRole>& roles) {
       for (const models::TensorRole role : roles)
         if (source.has(role))
           want({role, block});
     };
     want_stored({attention_norm, attention_post_norm, ffn_norm, ffn_post_norm});
     if (recurrent)
-      want_stored({delta_in, delta_gate, delta_strength, delta_rate, delta_kernel, delta_speed,
-                   delta_offset, delta_norm, delta_out});
+      want_stored(recurrent_roles(config));
     else
       want_stored({query, key, value, query_key_value, attention_out});
     const models::MixtureConfig* mixture = config.mixture_in(block);
