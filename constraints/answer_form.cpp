@@ -99,25 +99,21 @@ std::optional<sampling::FormToken> AnswerForm::foretell(const sampling::History&
   return *at.foretold;
 }
 
-/// Where blanks are free the form alone says little; what is usual then goes on.
-std::optional<sampling::FormToken> AnswerForm::foretold(const Known& at) const {
+/// Where blanks are free the form alone says little; what is usual then goes on. If this takes too
+/// long nothing is foretold any more, and a matcher anew goes on with masks.
+std::optional<sampling::FormToken> AnswerForm::foretold(const Known& at) const try {
   using Kind = sampling::FormToken::Kind;
   if (!at.restricted || broken_ || !foretells_)
     return std::nullopt;
-  const auto by_form =
-      spelled(at.output, at.mask, [this](const Output& longer) { return mask_ahead(longer); });
-  if (by_form && by_form->kind != Kind::usual)
-    return by_form;
-  const auto usual = usual_token(at.output);
-  return usual ? std::optional(sampling::FormToken{*usual, Kind::usual}) : by_form;
-}
-
-/// Returns the mask behind an output that nobody may ever say; none if every token may come. If it
-/// takes too long nothing is foretold any more, and a matcher anew goes on.
-std::optional<sampling::TokenMask> AnswerForm::mask_ahead(const Output& output) const try {
   const Budget budget(limits::mask_seconds_max);
-  sampling::TokenMask mask(sampling::mask_words(vocabulary_), ~0u);
-  return reading_.fill(output, mask) ? std::optional(std::move(mask)) : std::nullopt;
+  const auto by_form = spelled(reading_, at.output, at.mask);
+  if (!usual_ || (by_form && by_form->kind != Kind::usual))
+    return by_form;
+  sampling::TokenMask mask = open_mask();
+  if (!usual_->fill(at.output, mask))
+    return by_form;
+  const auto usual = spelled(*usual_, at.output, mask);
+  return usual ? sampling::FormToken{usual->token, Kind::usual} : by_form;
 } catch (const std::bad_alloc&) {
   throw;
 } catch (const std::exception&) {
@@ -126,36 +122,15 @@ std::optional<sampling::TokenMask> AnswerForm::mask_ahead(const Output& output) 
   return std::nullopt;
 }
 
-/// Returns what is spelled behind the output, which `mask_behind` is asked for with a token more.
-std::optional<sampling::FormToken> AnswerForm::spelled(const Output& output,
-                                                       const sampling::TokenMask& mask,
-                                                       const MaskBehind& mask_behind) const {
+/// Returns what is spelled behind an output, which has this mask.
+std::optional<sampling::FormToken> AnswerForm::spelled(Reading& reading, const Output& output,
+                                                       const sampling::TokenMask& mask) const {
   return spelled_by(mask, *tokenizer_, [&](TokenId token, char byte) {
     Output longer = output;
     longer.push_back(token);
-    const auto behind = mask_behind(std::move(longer));
-    return behind && all_begin_with(byte, *behind, *tokenizer_);
+    sampling::TokenMask behind = open_mask();
+    return reading.fill(longer, behind) && all_begin_with(byte, behind, *tokenizer_);
   });
-}
-
-/// Returns the token that goes on with the usual blanks; none if the output has others. Guesses are
-/// given up where they take too long, and the form is not.
-std::optional<TokenId> AnswerForm::usual_token(const Output& output) const try {
-  if (!usual_)
-    return std::nullopt;
-  const Budget budget(limits::mask_seconds_max);
-  const auto mask_behind = [this](const Output& read) {
-    sampling::TokenMask mask(sampling::mask_words(vocabulary_), ~0u);
-    return usual_->fill(read, mask) ? std::optional(std::move(mask)) : std::nullopt;
-  };
-  const auto mask = mask_behind(output);
-  const auto next = mask ? spelled(output, *mask, mask_behind) : std::nullopt;
-  return next ? std::optional(next->token) : std::nullopt;
-} catch (const std::bad_alloc&) {
-  throw;
-} catch (const std::exception&) {
-  usual_.reset();
-  return std::nullopt;
 }
 
 AnswerForm::Known* AnswerForm::find(std::span<const TokenId> output) const {
@@ -178,8 +153,7 @@ AnswerForm::Known& AnswerForm::known(Output output) const {
 /// Makes the mask behind an output. Nothing is restricted behind a token that was not allowed, nor
 /// behind the end. A form that takes too long allows nothing any more, which ends the request.
 AnswerForm::Known AnswerForm::worked_out(Output output) const {
-  Known made{std::move(output), false, sampling::TokenMask(sampling::mask_words(vocabulary_), ~0u),
-             std::nullopt};
+  Known made{std::move(output), false, open_mask(), std::nullopt};
   try {
     const Budget budget(limits::mask_seconds_max);
     if (!broken_) {
@@ -192,6 +166,10 @@ AnswerForm::Known AnswerForm::worked_out(Output output) const {
   made.restricted = true;
   std::ranges::fill(made.mask, 0);
   return made;
+}
+
+sampling::TokenMask AnswerForm::open_mask() const {
+  return sampling::TokenMask(sampling::mask_words(vocabulary_), ~0u);
 }
 
 /// Rolls the matcher back to what it shares with the output, and reads the rest. Returns false if

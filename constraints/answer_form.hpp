@@ -69,21 +69,18 @@ private:
   Known* find(std::span<const TokenId> output) const;
   Known worked_out(Output output) const;
   std::optional<sampling::FormToken> foretold(const Known& at) const;
-  using MaskBehind = std::function<std::optional<sampling::TokenMask>(Output)>;
-  std::optional<sampling::FormToken> spelled(const Output& output, const sampling::TokenMask& mask,
-                                             const MaskBehind& mask_behind) const;
-  std::optional<sampling::TokenMask> mask_ahead(const Output& output) const;
-  std::optional<TokenId> usual_token(const Output& output) const;
+  std::optional<sampling::FormToken> spelled(Reading& reading, const Output& output,
+                                             const sampling::TokenMask& mask) const;
+  sampling::TokenMask open_mask() const;
 
   const int vocabulary_;
   const std::shared_ptr<const text::Tokenizer> tokenizer_;
   const Later later_;
-
   const xgrammar::CompiledGrammar form_;
 
   mutable std::mutex mutex_; ///< Guards the matchers and what came from them.
   mutable Reading reading_;
-  mutable std::optional<Reading> usual_; ///< None: CompiledForm::usual, or it took too long.
+  mutable std::optional<Reading> usual_; ///< None: there is no CompiledForm::usual.
   mutable bool broken_ = false;
   mutable bool foretells_ = true; ///< False once that took too long.
   mutable std::vector<Known> known_;
