@@ -21,10 +21,9 @@ DrafterTask::DrafterTask(const speculation::Frontier& at, speculation::DraftedTe
   const auto room = [&] { return (ahead ? chain().limit() : chain().window_end()) - next(); };
   if (at.drafters.form()) {
     form_.learn(spec(), std::span(text_.tokens).first(text_.committed()));
-    const double chance_min = hands_on_ ? at.drafters.chance
-                              : asks_   ? speculation::limits::form_chance_first
-                                        : 0;
-    while (room() > 0 && spell(chance_min)) {
+    const bool goes_before = asks_ && !hands_on_;
+    const double least = goes_before ? speculation::limits::form_chance_first : chance_wanted();
+    while (room() > 0 && spell(least)) {
     }
   }
   if (asks_ || !hands_on_)
@@ -34,23 +33,18 @@ DrafterTask::DrafterTask(const speculation::Frontier& at, speculation::DraftedTe
     chain().bind(chain().drawn() + asked_);
 }
 
-/// Whether a token of the form at this position leaves the window as long as it was for others.
-bool DrafterTask::lengthens(int position) const {
-  const int end = chain().window_end();
-  return position < end && end - at_.length() < at_.drafters.form_window;
-}
-
-/// Adds the token that the form says comes next. Returns false if it does not know, or is not sure
-/// enough.
+/// Adds the token that the form says comes next, by which the window grows: it takes no place of
+/// another one. Returns false if the form does not know, or is not sure enough.
 bool DrafterTask::spell(double chance_min) {
   const auto guess = form_.behind(spec(), text_.tokens);
   if (!guess || guess->chance < chance_min ||
       spelled_ * guess->chance < speculation::limits::lookup_chance_min)
     return false;
   spelled_ *= guess->chance;
-  if (lengthens(next()))
+  const int end = chain().window_end();
+  if (next() < end && end - at_.length() < at_.drafters.form_window)
     chain().lengthen();
-  chain().bind(next() + 1);
+  chain().bind(std::max(chain().bound(), next() + 1));
   const TokenWeight q[] = {{guess->token, 1}};
   add(guess->token, spec().needs_q() ? rows_.q->take(q) : nullptr, speculation::Writer::form);
   return true;
@@ -59,7 +53,7 @@ bool DrafterTask::spell(double chance_min) {
 void DrafterTask::go_on() {
   if (left_form_)
     text_.tokens.resize(std::size_t(next()));
-  while (at_.drafters.form() && asks_ && wanted_ > 0 && spell(0))
+  while (at_.drafters.form() && asks_ && wanted_ > 0 && spell(chance_wanted()))
     --wanted_;
 }
 

@@ -55,7 +55,6 @@ private:
     speculation::QRow q;
     speculation::Writer writer;
   };
-  bool lengthens(int position) const;
   bool spell(double chance_min);
   const speculation::SequenceSpec& spec() const { return *at_.spec; }
   TokenId put_aside(TokenId token);

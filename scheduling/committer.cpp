@@ -116,7 +116,7 @@ void Committer::follow_chain(Turn& turn, Sequence& s, const BatchEntry& entry,
   const bool ahead = s.chain && verdict.hit != Hit::none; // a fork may have gone with its draft
   s.lookahead_until = ahead ? std::max(resolved.length, s.chain->bound()) : 0;
   s.window = resolved.window;
-  s.form_window = s.chain ? entry.next.drafters.form_window : 0;
+  s.drafters = entry.next.drafters;
   if (verdict.draft_late)
     drafting_.waits.was_late(s, turn.now);
   if (verdict.inconsistent_draw) {
@@ -131,7 +131,7 @@ bool Committer::cut(const Sequence& s, const BatchEntry& entry) const {
   const int room = std::min(s.budget(), config_.max_model_len - s.length()) - 1;
   const int wanted = std::min(s.window, room);
   const ChainRef& chain = entry.round.chain;
-  const bool knew_no_more = (config_.proposes() || s.form_window > 0) && chain &&
+  const bool knew_no_more = (config_.proposes() || !s.drafters.model) && chain &&
                             chain->drawn() <= entry.length + entry.round.window &&
                             chain->settled(entry.length + wanted);
   if (entry.round.window < wanted && !knew_no_more)

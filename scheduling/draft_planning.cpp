@@ -66,7 +66,6 @@ Plan DraftPlanning::plan_for(const Sequence& s) const {
   Plan plan = plan_of_drafters(s);
   if (!forms(s))
     return plan;
-  const bool fixed = s.spec->window > 0 || config_.policy.window.has_value();
   const int longest = s.spec->window > 0
                           ? s.spec->window
                           : config_.policy.window.value_or(config_.policy.window_limit);
@@ -76,7 +75,9 @@ Plan DraftPlanning::plan_for(const Sequence& s) const {
     plan.window = longest;
     plan.form_alone = true;
   }
-  plan.form_window = fixed ? plan.window : std::max(plan.window, longest);
+  plan.form_window = std::max(plan.window, longest);
+  const int remembered = 3 * (plan.form_window + 1); // as in `windows_ahead`
+  plan.lookahead = std::min(plan.lookahead, speculation::limits::chain_positions - remembered);
   return plan;
 }
 

@@ -15,7 +15,7 @@ void Drafting::retire_chain(Sequence& s, const Chain* successor) {
   s.stats.drafted += forked;
   s.stats.forked += forked;
   s.chain = nullptr;
-  s.window = s.form_window = 0;
+  s.window = 0;
   s.health.go_on();
 }
 

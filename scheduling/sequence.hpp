@@ -44,7 +44,7 @@ struct Sequence {
   // The following describe its speculation.
   ChainRef chain;          ///< What the draft is writing; null: nothing.
   int window = 0;          ///< K of the chain's next window.
-  int form_window = 0;     ///< How long the answer's form may make it; 0: it has K.
+  Drafters drafters;       ///< Who writes it.
   int lookahead_until = 0; ///< Chain positions below this were drafted under a verification.
   /// Its part of a step's rows, among others' (DraftPlanning::share_windows).
   struct Share {
@@ -88,7 +88,8 @@ struct Sequence {
   bool running() const { return phase == Phase::running; }
   /// Returns the length of the current window by now: K, and what the answer's form has added.
   int window_now() const {
-    return chain ? std::clamp(chain->window_end() - length(), window, std::max(window, form_window))
+    return chain ? std::clamp(chain->window_end() - length(), window,
+                              std::max(window, drafters.form_window))
                  : window;
   }
   /// Returns how many positions of the current window are bound.

@@ -168,7 +168,7 @@ base::Duration WindowWaits::timeout() const {
     return limits::first_draft_timeout;
   int longest = 0;
   for (const auto& [id, s] : sequences_)
-    longest = std::max({longest, s.window, s.form_window});
+    longest = std::max(longest, s.window);
   return std::clamp<base::Duration>(step * (longest + limits::draft_timeout_steps),
                                     limits::draft_timeout_min, limits::draft_timeout_max);
 }

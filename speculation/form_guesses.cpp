@@ -4,11 +4,6 @@
 
 namespace paceline::speculation {
 
-FormGuesses::FormGuesses() {
-  for (std::size_t kind = 0; kind < right_.size(); ++kind)
-    right_[kind].add(prior[kind], prior_weight, memory);
-}
-
 std::optional<sampling::FormToken> FormGuesses::asked(const SequenceSpec& spec,
                                                       std::span<const TokenId> text) {
   return spec.warping.constraint->foretell({text, std::size_t(spec.prompt_tokens), {}});
@@ -19,15 +14,13 @@ std::optional<FormGuesses::Guess> FormGuesses::behind(const SequenceSpec& spec,
   const auto next = asked(spec, text);
   if (!next)
     return std::nullopt;
-  return Guess{next->token, next->kind == Kind::only ? 1 : right(next->kind).value};
+  return Guess{next->token, right_[std::size_t(next->kind)].value};
 }
 
 void FormGuesses::learn(const SequenceSpec& spec, std::span<const TokenId> committed) {
-  for (std::size_t i = read_.value_or(committed.size()); i < committed.size(); ++i) {
-    const auto said = asked(spec, committed.first(i));
-    if (said && said->kind != Kind::only)
-      right_[said->kind == Kind::usual].add(said->token == committed[i], 1, memory);
-  }
+  for (std::size_t i = read_.value_or(committed.size()); i < committed.size(); ++i)
+    if (const auto said = asked(spec, committed.first(i)))
+      right_[std::size_t(said->kind)].add(said->token == committed[i], 1, memory);
   read_ = committed.size();
 }
 

@@ -16,11 +16,9 @@ namespace paceline::speculation {
 /// (MatchOdds); so what is drafted follows from the text alone.
 class FormGuesses {
 public:
-  FormGuesses();
-
   struct Guess {
     TokenId token = 0;
-    double chance = 0; ///< 1: no other token may come.
+    double chance = 0; ///< Chance that it comes true.
   };
   /// Returns the guess behind a text, which has the prompt and what was drafted; none if the form
   /// does not know.
@@ -29,16 +27,14 @@ public:
   void learn(const SequenceSpec& spec, std::span<const TokenId> committed);
 
 private:
-  using Kind = sampling::FormToken::Kind;
   static std::optional<sampling::FormToken> asked(const SequenceSpec& spec,
                                                   std::span<const TokenId> text);
-  const FadingMean& right(Kind kind) const { return right_[kind == Kind::usual]; }
 
-  static constexpr std::array<double, 2> prior{0.9, 0.5}; ///< Of spelled tokens, and of usual ones.
   static constexpr double prior_weight = 4;
   static constexpr double memory = 32; // tokens of a kind
 
-  std::array<FadingMean, 2> right_;
+  /// Share of each FormToken::Kind that came true.
+  std::array<FadingMean, 3> right_{{{1, prior_weight}, {0.9, prior_weight}, {0.5, prior_weight}}};
   std::optional<std::size_t> read_; ///< Leading tokens of the text that were learned from.
 };
 

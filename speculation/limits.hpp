@@ -49,8 +49,8 @@ inline constexpr double lookup_chance_min = 0.2;
 /// come true with this chance or a better one; where these know no more, it takes any chance that a
 /// look-up takes.
 inline constexpr double form_chance_first = 0.75;
-/// All forms of an engine together hold so many rows of q, besides those of its look-up or Drafter:
-/// where there are no more, a window ends. Only `rejection` wants any.
+/// Where neither a look-up nor a Drafter drafts, all forms of an engine together hold so many rows
+/// of q; where there are no more, a window ends. Only `rejection` wants any.
 inline constexpr std::size_t form_q_rows = 128;
 
 } // namespace paceline::speculation::limits
