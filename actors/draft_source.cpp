@@ -93,6 +93,12 @@ DraftModelParts draft_parts(const typename Step::Parts& drafting, const EnginePa
   return out;
 }
 
+/// Has the forms of answers draft, too.
+void let_forms_draft(EngineParts& parts) {
+  parts.scheduler.forms_draft = true;
+  parts.telemetry->drafters.emplace_back(scheduling::form_drafter);
+}
+
 class NoDraft final : public DraftSource {
 public:
   bool exists() const override { return false; }
@@ -118,6 +124,9 @@ public:
       : options_(options), name_(std::move(name)), draft_(std::move(head)), is_head_(true),
         says_(std::move(says)) {}
 
+  /// host: for the rows of q of whoever drafts beside the model.
+  void use_host(std::shared_ptr<gpu::Device> host) { host_ = std::move(host); }
+
   /// Sets the prior of the draft's cost: the time of a step is that of reading weights.
   void adjust(speculation::PolicyOptions& policy, const LoadedModel& target) const override {
     policy.prior_cost_ratio =
@@ -136,12 +145,11 @@ public:
     return draft_.model->kv_shape(slots(options_.page_tokens)).state_bytes;
   }
   Result<void> add_to(EngineParts& parts, std::size_t pages, std::size_t states) const override {
-    return add_to(parts, pages, states, nullptr, nullptr);
+    return add_to(parts, pages, states, nullptr);
   }
   /// lookup: has turns on its lane; null: none has.
   Result<void> add_to(EngineParts& parts, std::size_t pages, std::size_t states,
-                      std::shared_ptr<execution::DrafterHost> lookup,
-                      std::shared_ptr<gpu::Device> lookup_device) const {
+                      std::shared_ptr<execution::DrafterHost> lookup) const {
     auto pool = draft_.make_pool(slots(options_.page_tokens), pages, states);
     if (!pool)
       return tl::unexpected(pool.error());
@@ -157,8 +165,9 @@ public:
                                                .says = says_,
                                                .target_pool =
                                                    is_head_ ? parts.target.pool : nullptr,
-                                               .lookup = lookup,
-                                               .lookup_device = lookup_device};
+                                               .lookup = std::move(lookup),
+                                               .lookup_device = host_};
+    let_forms_draft(parts);
     parts.draft_pools.push_back(*pool);
     parts.scheduler.draft_pool = scheduling::target_pool + parts.draft_pools.size();
     parts.scheduler.draft_reads_features = is_head_;
@@ -180,30 +189,41 @@ private:
   std::shared_ptr<const text::VocabularyMap> map_;
   bool is_head_ = false;
   std::vector<TokenId> says_;
+  std::shared_ptr<gpu::Device> host_;
 };
 
-/// A draft by a Drafter, which is the caller's or the engine's own.
+/// A draft by a Drafter, which is the caller's or the engine's own, or by the forms of answers
+/// alone.
 class HostDraft final : public DraftSource {
 public:
+  /// drafter: null: only forms draft.
   HostDraft(std::string name, std::shared_ptr<Drafter> drafter, std::shared_ptr<gpu::Device> host)
       : name_(std::move(name)), drafter_(std::move(drafter)), host_(std::move(host)) {}
 
-  std::vector<std::string> names() const override { return {name_}; }
+  std::vector<std::string> names() const override {
+    return drafter_ ? std::vector{name_} : std::vector<std::string>();
+  }
   void adjust(speculation::PolicyOptions& policy, const LoadedModel& /*target*/) const override {
     policy.lookahead = chain_at_most(policy.lookahead);
+    if (!drafter_)
+      policy.mode = SpeculationMode::off;
   }
   bool repeats() const override { return false; }
 
   Result<void> add_to(EngineParts& parts, std::size_t /*pages*/,
                       std::size_t /*states*/) const override {
+    const auto host =
+        drafter_ ? std::make_shared<execution::DrafterHost>(drafter_, parts.telemetry) : nullptr;
     const execution::DrafterStep::Parts drafting{
-        .host = std::make_shared<execution::DrafterHost>(drafter_, parts.telemetry),
+        .host = host,
         .device = host_,
         .vocabulary = parts.sampler.vocabulary,
         .telemetry = parts.telemetry,
-        .q_rows = parts.q_rows};
+        .q_rows = drafter_ ? parts.q_rows : speculation::limits::form_q_rows};
     parts.draft = draft_parts<execution::DrafterStep>(drafting, parts);
-    parts.draft->is_disabled = [host = drafting.host] { return host->is_disabled(); };
+    if (host)
+      parts.draft->is_disabled = [host] { return host->is_disabled(); };
+    let_forms_draft(parts);
     parts.sampler.check_draws_every = 0; // The draws are the engine's own.
     return {};
   }
@@ -218,9 +238,9 @@ private:
 class MixedDraft final : public DraftSource {
 public:
   MixedDraft(std::string lookup_name, std::shared_ptr<Drafter> lookup,
-             std::shared_ptr<gpu::Device> host, std::unique_ptr<ModelDraft> model)
-      : lookup_name_(std::move(lookup_name)), lookup_(std::move(lookup)), host_(std::move(host)),
-        model_(std::move(model)) {}
+             std::unique_ptr<ModelDraft> model)
+      : lookup_name_(std::move(lookup_name)), lookup_(std::move(lookup)), model_(std::move(model)) {
+  }
 
   void adjust(speculation::PolicyOptions& policy, const LoadedModel& target) const override {
     model_->adjust(policy, target);
@@ -234,16 +254,26 @@ public:
   std::size_t state_bytes() const override { return model_->state_bytes(); }
   Result<void> add_to(EngineParts& parts, std::size_t pages, std::size_t states) const override {
     return model_->add_to(parts, pages, states,
-                          std::make_shared<execution::DrafterHost>(lookup_, parts.telemetry),
-                          host_);
+                          std::make_shared<execution::DrafterHost>(lookup_, parts.telemetry));
   }
 
 private:
   std::string lookup_name_;
   std::shared_ptr<Drafter> lookup_;
-  std::shared_ptr<gpu::Device> host_; ///< Device of the look-up's rows of q.
   std::unique_ptr<ModelDraft> model_;
 };
+
+/// Opens the source of drafts without a Drafter: the forms of answers, which need no device that
+/// the options could name.
+Result<std::unique_ptr<DraftSource>> forms_alone(const ModelLoader& loader,
+                                                 const LoadedModel& target) {
+  EngineOptions o = loader.options();
+  o.draft_devices.clear();
+  return loader.open_device(drafter_device(o, target.last_device()), 1)
+      .map([](std::shared_ptr<gpu::Device>&& host) -> std::unique_ptr<DraftSource> {
+        return std::make_unique<HostDraft>("", nullptr, std::move(host));
+      });
+}
 
 Result<std::unique_ptr<DraftSource>> host_draft(const ModelLoader& loader,
                                                 const LoadedModel& target, const std::string& name,
@@ -390,11 +420,16 @@ Result<std::unique_ptr<ModelDraft>> head_draft(const ModelLoader& loader, Loaded
 
 Result<std::unique_ptr<ModelDraft>> any_model_draft(const ModelLoader& loader, LoadedModel& target,
                                                     const std::string& name) {
-  if (models::is_self_draft(name))
-    return self_draft(loader, target, name);
-  if (models::is_head_draft(name))
-    return head_draft(loader, target, name);
-  return model_draft(loader, target, name);
+  auto draft = models::is_self_draft(name)   ? self_draft(loader, target, name)
+               : models::is_head_draft(name) ? head_draft(loader, target, name)
+                                             : model_draft(loader, target, name);
+  if (!draft)
+    return draft;
+  auto host = loader.open_device("cpu", 1);
+  if (!host)
+    return tl::unexpected(host.error());
+  (*draft)->use_host(std::move(*host));
+  return draft;
 }
 
 Result<std::unique_ptr<DraftSource>> mixed_draft(const ModelLoader& loader, LoadedModel& target,
@@ -403,10 +438,7 @@ Result<std::unique_ptr<DraftSource>> mixed_draft(const ModelLoader& loader, Load
   auto model = any_model_draft(loader, target, name);
   if (!model)
     return tl::unexpected(model.error());
-  auto host = loader.open_device("cpu", 1);
-  if (!host)
-    return tl::unexpected(host.error());
-  return std::make_unique<MixedDraft>(lookup, make_lookup(lookup, loader.options()), *host,
+  return std::make_unique<MixedDraft>(lookup, make_lookup(lookup, loader.options()),
                                       std::move(*model));
 }
 
@@ -430,8 +462,10 @@ Result<std::unique_ptr<DraftSource>> choose_draft_source(const ModelLoader& load
   if (o.custom_drafter)
     return host_draft(loader, target, drafter_name, o.custom_drafter);
   const auto names = drafter_names(o);
-  if (names.empty() || o.speculation == SpeculationMode::off)
+  if (o.speculation == SpeculationMode::off)
     return std::make_unique<NoDraft>();
+  if (names.empty())
+    return forms_alone(loader, target);
   if (names.size() == 2)
     return mixed_draft(loader, target, names.front(), names.back());
   const std::string& name = names.back();

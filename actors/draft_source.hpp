@@ -23,7 +23,7 @@ class DraftSource {
 public:
   virtual ~DraftSource() = default;
 
-  /// Whether anything drafts.
+  /// Whether anything drafts, be it the forms of answers alone.
   virtual bool exists() const { return true; }
   /// Whether its drafts follow from the request alone.
   virtual bool repeats() const { return true; }

@@ -150,24 +150,34 @@ std::uint64_t faults(const base::Telemetry& telemetry) {
   return telemetry.restarts + telemetry.recomputations + telemetry.stalls + telemetry.preemptions;
 }
 
+/// Whether the form of the answer drafts.
+bool form_drafts(const Request& request, const EngineContext& engine) {
+  const auto asked = request.speculation.value_or(SpeculationMode::automatic);
+  return request.constraint && engine.parts.scheduler.forms_draft &&
+         asked != SpeculationMode::off &&
+         request.drafter.value_or(scheduling::form_drafter) == scheduling::form_drafter;
+}
+
 /// Returns the request's mode, or else the engine's; off if there is no draft.
 SpeculationMode mode_of(const Request& request, const EngineContext& engine) {
   const SchedulerParts& scheduler = engine.parts.scheduler;
-  if (!scheduler.has_draft || request.drafter == "none")
+  if (engine.drafters.empty() || !scheduler.has_draft || request.drafter == "none" ||
+      request.drafter == scheduling::form_drafter)
     return SpeculationMode::off;
   const auto asked = request.speculation.value_or(SpeculationMode::automatic);
   return asked == SpeculationMode::automatic ? scheduler.policy.mode : asked;
 }
 
-/// Checks that the name is one of the engine's drafters, or none.
+/// Checks that the name is one of the engine's drafters, or the form, or none.
 Result<void> check_drafter(const std::optional<std::string>& drafter, const EngineContext& engine) {
-  if (!drafter || *drafter == "none" || std::ranges::count(engine.drafters, *drafter) > 0)
+  std::vector<std::string> known{"none"};
+  known.insert(known.end(), engine.drafters.begin(), engine.drafters.end());
+  if (engine.parts.scheduler.forms_draft)
+    known.emplace_back(scheduling::form_drafter);
+  if (!drafter || std::ranges::count(known, *drafter) > 0)
     return {};
-  std::string known = "none";
-  for (const std::string& name : engine.drafters)
-    known += " or " + name;
   return bad(fmt::format("Request::drafter is '{}', which does not draft here", *drafter),
-             "give " + known + ", or leave it out");
+             fmt::format("give {}, or leave it out", fmt::join(known, " or ")));
 }
 
 class RepeatJudge final : public base::EventSink {
@@ -205,8 +215,8 @@ private:
 RepeatJudge::Promise promise_of(const speculation::SequenceSpec& spec, const Request& request,
                                 const EngineContext& engine) {
   const SpeculationMode mode = mode_of(request, engine);
-  if (spec.warping.temperature == 0 || spec.rule == VerifyRule::coupled ||
-      mode == SpeculationMode::off)
+  const bool drafts = mode != SpeculationMode::off || form_drafts(request, engine);
+  if (spec.warping.temperature == 0 || spec.rule == VerifyRule::coupled || !drafts)
     return RepeatJudge::Promise::always;
   const bool fixed_window = request.window || engine.parts.scheduler.policy.window;
   return mode == SpeculationMode::sync && fixed_window && engine.draft_repeats
@@ -263,7 +273,10 @@ Result<scheduling::Submit> check_request(const Request& request, const EngineCon
   spec->speculation = request.drafter == "none"
                           ? SpeculationMode::off
                           : request.speculation.value_or(SpeculationMode::automatic);
-  if (engine.drafters.size() > 1 && request.drafter) {
+  spec->form_drafts = form_drafts(request, engine);
+  if (request.drafter == scheduling::form_drafter) {
+    spec->lookup_drafts = spec->model_drafts = false;
+  } else if (engine.drafters.size() > 1 && request.drafter) {
     spec->lookup_drafts = *request.drafter == engine.drafters.front();
     spec->model_drafts = !spec->lookup_drafts;
   }

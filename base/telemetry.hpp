@@ -58,7 +58,7 @@ struct Telemetry {
     std::atomic<std::uint64_t> judged{0};
     std::atomic<std::uint64_t> accepted{0};
   };
-  std::array<Drafter, 2> by_drafter;
+  std::array<Drafter, 3> by_drafter;
   std::vector<std::string> drafters; ///< Names of the drafters. Set before the first actor starts.
   std::array<std::atomic<std::uint64_t>, 33> accepted_by_position{};
   std::atomic<std::uint64_t> windows{0};

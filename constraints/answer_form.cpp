@@ -2,6 +2,7 @@
 
 #include "constraints/budget.hpp"
 #include "constraints/limits.hpp"
+#include "constraints/spelling.hpp"
 #include "sampling/warp.hpp"
 
 #include <algorithm>
@@ -34,8 +35,12 @@ bool fill_mask(xgrammar::GrammarMatcher& matcher, sampling::TokenMask& mask) {
   return matcher.FillNextTokenBitmask(&row);
 }
 
-AnswerForm::AnswerForm(const xgrammar::CompiledGrammar& form, int vocabulary, Later later)
-    : vocabulary_(vocabulary), later_(std::move(later)), matcher_(form) {
+AnswerForm::AnswerForm(const CompiledForm& form, int vocabulary,
+                       std::shared_ptr<const text::Tokenizer> tokenizer, Later later)
+    : vocabulary_(vocabulary), tokenizer_(std::move(tokenizer)), later_(std::move(later)),
+      form_(form.form), reading_{xgrammar::GrammarMatcher(form.form)} {
+  if (form.usual)
+    usual_.emplace(Reading{xgrammar::GrammarMatcher(*form.usual)});
   known_.reserve(limits::masks_kept);
 }
 
@@ -85,14 +90,57 @@ void AnswerForm::work_ahead() const try {
 } catch (const std::bad_alloc&) {
 }
 
-const AnswerForm::Known* AnswerForm::find(std::span<const TokenId> output) const {
+std::optional<sampling::FormToken> AnswerForm::foretell(const sampling::History& history) const {
+  Output output = output_of(history);
+  const std::lock_guard lock(mutex_);
+  Known& at = known(std::move(output));
+  if (!at.foretold)
+    at.foretold = foretold(at);
+  return *at.foretold;
+}
+
+/// Where blanks are free the form alone says little; what is usual then goes on. If this takes too
+/// long nothing is foretold any more, and a matcher anew goes on with masks.
+std::optional<sampling::FormToken> AnswerForm::foretold(const Known& at) const try {
+  using Kind = sampling::FormToken::Kind;
+  if (!at.restricted || broken_ || !foretells_)
+    return std::nullopt;
+  const Budget budget(limits::mask_seconds_max);
+  const auto by_form = spelled(reading_, at.output, at.mask);
+  if (!usual_ || (by_form && by_form->kind != Kind::usual))
+    return by_form;
+  sampling::TokenMask mask = open_mask();
+  if (!usual_->fill(at.output, mask))
+    return by_form;
+  const auto usual = spelled(*usual_, at.output, mask);
+  return usual ? sampling::FormToken{usual->token, Kind::usual} : by_form;
+} catch (const std::bad_alloc&) {
+  throw;
+} catch (const std::exception&) {
+  reading_ = {xgrammar::GrammarMatcher(form_)};
+  foretells_ = false;
+  return std::nullopt;
+}
+
+/// Returns what is spelled behind an output, which has this mask.
+std::optional<sampling::FormToken> AnswerForm::spelled(Reading& reading, const Output& output,
+                                                       const sampling::TokenMask& mask) const {
+  return spelled_by(mask, *tokenizer_, [&](TokenId token, char byte) {
+    Output longer = output;
+    longer.push_back(token);
+    sampling::TokenMask behind = open_mask();
+    return reading.fill(longer, behind) && all_begin_with(byte, behind, *tokenizer_);
+  });
+}
+
+AnswerForm::Known* AnswerForm::find(std::span<const TokenId> output) const {
   const auto at = std::ranges::find_if(
       known_, [output](const Known& one) { return std::ranges::equal(one.output, output); });
   return at == known_.end() ? nullptr : &*at;
 }
 
-const AnswerForm::Known& AnswerForm::known(Output output) const {
-  if (const Known* at = find(output))
+AnswerForm::Known& AnswerForm::known(Output output) const {
+  if (Known* at = find(output))
     return *at;
   Known made = worked_out(std::move(output));
   if (known_.size() < limits::masks_kept)
@@ -105,12 +153,11 @@ const AnswerForm::Known& AnswerForm::known(Output output) const {
 /// Makes the mask behind an output. Nothing is restricted behind a token that was not allowed, nor
 /// behind the end. A form that takes too long allows nothing any more, which ends the request.
 AnswerForm::Known AnswerForm::worked_out(Output output) const {
-  Known made{std::move(output), false, sampling::TokenMask(sampling::mask_words(vocabulary_), ~0u)};
+  Known made{std::move(output), false, open_mask(), std::nullopt};
   try {
     const Budget budget(limits::mask_seconds_max);
     if (!broken_) {
-      made.restricted =
-          read(made.output) && !matcher_.IsTerminated() && fill_mask(matcher_, made.mask);
+      made.restricted = reading_.fill(made.output, made.mask);
       return made;
     }
   } catch (const std::exception&) { // the matcher is not in a state to go on from
@@ -121,20 +168,30 @@ AnswerForm::Known AnswerForm::worked_out(Output output) const {
   return made;
 }
 
+sampling::TokenMask AnswerForm::open_mask() const {
+  return sampling::TokenMask(sampling::mask_words(vocabulary_), ~0u);
+}
+
 /// Rolls the matcher back to what it shares with the output, and reads the rest. Returns false if
 /// the output is outside the form.
-bool AnswerForm::read(std::span<const TokenId> output) const {
-  const auto parting = std::ranges::mismatch(read_, output);
-  const auto shared = std::size_t(parting.in1 - read_.begin());
-  if (shared < read_.size())
-    matcher_.Rollback(int(read_.size() - shared));
-  read_.resize(shared);
+bool AnswerForm::Reading::follow(std::span<const TokenId> output) {
+  const auto parting = std::ranges::mismatch(read, output);
+  const auto shared = std::size_t(parting.in1 - read.begin());
+  if (shared < read.size())
+    matcher.Rollback(int(read.size() - shared));
+  read.resize(shared);
   for (const TokenId token : output.subspan(shared)) {
-    if (matcher_.IsTerminated() || !matcher_.AcceptToken(token))
+    if (matcher.IsTerminated() || !matcher.AcceptToken(token))
       return false;
-    read_.push_back(token);
+    read.push_back(token);
   }
   return true;
+}
+
+/// Writes what may come behind the output into the mask. Returns false if every token may, or the
+/// output is outside the form or its end.
+bool AnswerForm::Reading::fill(std::span<const TokenId> output, sampling::TokenMask& mask) {
+  return follow(output) && !matcher.IsTerminated() && fill_mask(matcher, mask);
 }
 
 } // namespace paceline::constraints

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "sampling/constraint.hpp"
+#include "text/tokenizer.hpp"
 
 #include <functional>
 #include <memory>
@@ -18,6 +19,13 @@ namespace paceline::constraints {
 /// may.
 bool fill_mask(xgrammar::GrammarMatcher& matcher, sampling::TokenMask& mask);
 
+/// A form, compiled for one vocabulary.
+struct CompiledForm {
+  xgrammar::CompiledGrammar form;
+  /// The same, with the blanks that are usual and no others; none: blanks are not free in the form.
+  std::optional<xgrammar::CompiledGrammar> usual{};
+};
+
 /// Follows one output after another: tokens that an output shares with the one before are not read
 /// again. The masks that were asked for last are kept, since a draft, the target's rows and the
 /// round behind a rejection ask for the same ones.
@@ -26,10 +34,12 @@ class AnswerForm final : public sampling::Constraint,
 public:
   /// Runs a function later, on another thread.
   using Later = std::function<void(std::function<void()>)>;
-  AnswerForm(const xgrammar::CompiledGrammar& form, int vocabulary, Later later);
+  AnswerForm(const CompiledForm& form, int vocabulary,
+             std::shared_ptr<const text::Tokenizer> tokenizer, Later later);
 
   bool next(const sampling::History& history, sampling::TokenMask& mask) const override;
   void expect(const sampling::History& history, std::span<const TokenId> window) const override;
+  std::optional<sampling::FormToken> foretell(const sampling::History& history) const override;
 
 private:
   using Output = std::vector<TokenId>;
@@ -37,6 +47,14 @@ private:
     Output output;
     bool restricted = false;
     sampling::TokenMask mask;
+    std::optional<std::optional<sampling::FormToken>> foretold; ///< None: nobody has asked yet.
+  };
+  /// A matcher, and the tokens that it has accepted.
+  struct Reading {
+    xgrammar::GrammarMatcher matcher;
+    Output read{};
+    bool follow(std::span<const TokenId> output);
+    bool fill(std::span<const TokenId> output, sampling::TokenMask& mask);
   };
   /// A window whose masks are asked for soon.
   struct Expected {
@@ -47,18 +65,24 @@ private:
 
   void work_ahead() const;
   std::optional<Expected> take_expected() const noexcept;
-  const Known& known(Output output) const;
-  const Known* find(std::span<const TokenId> output) const;
+  Known& known(Output output) const;
+  Known* find(std::span<const TokenId> output) const;
   Known worked_out(Output output) const;
-  bool read(std::span<const TokenId> output) const;
+  std::optional<sampling::FormToken> foretold(const Known& at) const;
+  std::optional<sampling::FormToken> spelled(Reading& reading, const Output& output,
+                                             const sampling::TokenMask& mask) const;
+  sampling::TokenMask open_mask() const;
 
   const int vocabulary_;
+  const std::shared_ptr<const text::Tokenizer> tokenizer_;
   const Later later_;
+  const xgrammar::CompiledGrammar form_;
 
-  mutable std::mutex mutex_; ///< Guards the matcher and the masks that came from it.
-  mutable xgrammar::GrammarMatcher matcher_;
-  mutable Output read_; ///< Tokens that the matcher has accepted.
+  mutable std::mutex mutex_; ///< Guards the matchers and what came from them.
+  mutable Reading reading_;
+  mutable std::optional<Reading> usual_; ///< None: there is no CompiledForm::usual.
   mutable bool broken_ = false;
+  mutable bool foretells_ = true; ///< False once that took too long.
   mutable std::vector<Known> known_;
   mutable std::size_t oldest_ = 0; ///< Index of the oldest mask in `known_`.
 

@@ -81,7 +81,7 @@ public:
 
   /// Returns the kept result, or compiles the form. One form is compiled at a time; callers that
   /// ask for a kept one do not wait for that.
-  Result<xgrammar::CompiledGrammar> compile(const Constraint& form) {
+  Result<CompiledForm> compile(const Constraint& form) {
     if (auto fits = check_form(form); !fits)
       return tl::unexpected(fits.error());
     if (auto before = kept(form))
@@ -94,6 +94,7 @@ public:
     return compiled;
   }
 
+  const std::shared_ptr<const text::Tokenizer>& tokenizer() const { return vocabulary_.tokenizer; }
   /// Posts work to the thread that works ahead. A form must have been compiled before.
   void later(std::function<void()> work) { boost::asio::post(*ahead_, std::move(work)); }
   void stop() {
@@ -105,7 +106,7 @@ private:
   /// A result, errors too: a form that was refused is not worked on again.
   struct Kept {
     Constraint form;
-    Result<xgrammar::CompiledGrammar> compiled;
+    Result<CompiledForm> compiled;
     std::size_t bytes = 0;
   };
 
@@ -113,7 +114,7 @@ private:
     return a.kind == b.kind && a.text == b.text && a.choices == b.choices;
   }
 
-  std::optional<Result<xgrammar::CompiledGrammar>> kept(const Constraint& form) {
+  std::optional<Result<CompiledForm>> kept(const Constraint& form) {
     const std::lock_guard lock(kept_mutex_);
     const auto at =
         std::ranges::find_if(kept_, [&form](const Kept& one) { return same(one.form, form); });
@@ -123,9 +124,8 @@ private:
     return kept_.front().compiled;
   }
 
-  void keep(const Constraint& form, const Result<xgrammar::CompiledGrammar>& compiled) {
-    const std::size_t bytes =
-        2 * limits::form_bytes_max + (compiled ? compiled->MemorySizeBytes() : 0);
+  void keep(const Constraint& form, const Result<CompiledForm>& compiled) {
+    const std::size_t bytes = 2 * limits::form_bytes_max + (compiled ? size_of(*compiled) : 0);
     const std::lock_guard lock(kept_mutex_);
     kept_.insert(kept_.begin(), {form, compiled, bytes});
     kept_bytes_ += bytes;
@@ -135,7 +135,12 @@ private:
     }
   }
 
-  Result<xgrammar::CompiledGrammar> compile_anew(const Constraint& form) {
+  static std::size_t size_of(const CompiledForm& compiled) {
+    return compiled.form.MemorySizeBytes() +
+           (compiled.usual ? compiled.usual->MemorySizeBytes() : 0);
+  }
+
+  Result<CompiledForm> compile_anew(const Constraint& form) {
     const Warnings warnings;
     try {
       const Budget budget(limits::compile_seconds_max);
@@ -143,7 +148,7 @@ private:
       if (warnings.said.empty() && !has_text(compiled))
         return fail(ErrorCode::invalid_argument, "no text has the form", "mend it");
       if (warnings.said.empty())
-        return compiled;
+        return CompiledForm{compiled, compiled_as_usual(form)};
       return fail(ErrorCode::unsupported,
                   "the form asks for what answers would not be held to: " +
                       text::shown(warnings.said.front(), 200),
@@ -159,14 +164,32 @@ private:
     using Kind = Constraint::Kind;
     xgrammar::GrammarCompiler& compiler = this->compiler();
     switch (form.kind) {
-    case Kind::json: return schema(R"({"type":"object"})", false);
-    case Kind::json_schema: return schema(form.text, true);
+    case Kind::json: return schema(any_object, false, true);
+    case Kind::json_schema: return schema(form.text, true, true);
     case Kind::regex: return compiler.CompileRegex(form.text);
     case Kind::choice: return compiler.CompileGrammar(grammar_of(form.choices));
     case Kind::grammar: return compiler.CompileGrammar(form.text);
     case Kind::structural_tag: break;
     }
     return compiler.CompileStructuralTag(form.text);
+  }
+
+  /// Compiles JSON with one blank behind each comma and colon, and no others. Only guesses are made
+  /// by it, so an error is no matter.
+  std::optional<xgrammar::CompiledGrammar> compiled_as_usual(const Constraint& form) {
+    using Kind = Constraint::Kind;
+    const Warnings warnings;
+    try {
+      switch (form.kind) {
+      case Kind::json: return schema(any_object, false, false);
+      case Kind::json_schema: return schema(form.text, true, false);
+      default: return std::nullopt;
+      }
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception&) {
+      return std::nullopt;
+    }
   }
 
   xgrammar::GrammarCompiler& compiler() {
@@ -177,11 +200,12 @@ private:
     return *compiler_;
   }
 
-  xgrammar::CompiledGrammar schema(const std::string& text, bool strict) {
-    return compiler().CompileJSONSchema(text, true, std::nullopt, std::nullopt, strict,
+  xgrammar::CompiledGrammar schema(const std::string& text, bool strict, bool any_blanks) {
+    return compiler().CompileJSONSchema(text, any_blanks, std::nullopt, std::nullopt, strict,
                                         limits::whitespace_max);
   }
 
+  static constexpr const char* any_object = R"({"type":"object"})";
   const Vocabulary vocabulary_;
 
   std::mutex compile_mutex_; ///< Guards the two below, which exist once a form was asked for.
@@ -204,7 +228,7 @@ Result<std::shared_ptr<const sampling::Constraint>> Compiler::compile(const Cons
   const auto compiled = state_->compile(form);
   if (!compiled)
     return tl::unexpected(compiled.error());
-  return std::make_shared<AnswerForm>(*compiled, state_->vocabulary(),
+  return std::make_shared<AnswerForm>(*compiled, state_->vocabulary(), state_->tokenizer(),
                                       [state = std::weak_ptr(state_)](std::function<void()> work) {
                                         if (const auto alive = state.lock())
                                           alive->later(std::move(work));

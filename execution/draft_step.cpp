@@ -45,10 +45,11 @@ DraftStep::DraftStep(Parts parts, std::shared_ptr<DraftQueue> queue)
       planner_({parts_.model->info().max_model_len, parts_.fork_rows}, parts_.pool, parts_.map) {
   if (!says_of(parts_).empty())
     map_columns();
-  if (parts_.lookup)
-    lookup_.emplace(LaneDrafter::Parts{parts_.lookup, parts_.lookup_device, parts_.vocabulary,
-                                       parts_.telemetry, parts_.q_rows,
-                                       parts_.reader ? parts_.reader : parts_.device});
+  if (parts_.lookup_device)
+    lookup_.emplace(
+        LaneDrafter::Parts{parts_.lookup, parts_.lookup_device, parts_.vocabulary, parts_.telemetry,
+                           parts_.lookup ? parts_.q_rows : speculation::limits::form_q_rows,
+                           parts_.reader ? parts_.reader : parts_.device});
 }
 
 /// Returns the device that has the logits, and draws from them.
@@ -125,7 +126,8 @@ bool DraftStep::can_follow(const Pass& before) {
     return false;
   for (std::size_t i = 0; i < before.plan.parts.size(); ++i) {
     const DraftRows& rows = before.plan.parts[i];
-    if (rows.draws < 0 || lacks_q(rows, before.draws[i].q) || rows.sequence->at.drafters.lookup)
+    const speculation::Drafters& drafters = rows.sequence->at.drafters;
+    if (rows.draws < 0 || lacks_q(rows, before.draws[i].q) || drafters.lookup || drafters.form())
       return false;
   }
   return true;

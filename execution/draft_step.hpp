@@ -24,7 +24,8 @@ namespace paceline::execution {
 /// A pass behind one that only goes on with chains is prepared, on a lane that holds work ready,
 /// before its tokens are known to the host: the device finds them by itself, and draws a whole
 /// window without the host in between. A verdict then takes effect a token later at most. If a
-/// look-up has turns between passes, what it knows of each token comes first.
+/// look-up or the form of an answer has turns between passes, what it knows of each token comes
+/// first.
 class DraftStep final : public gpu::Step {
 public:
   struct Parts {
@@ -44,8 +45,9 @@ public:
     std::vector<TokenId> says{};
     /// The pool in which the target leaves the values that a draft that is a head on it reads.
     std::shared_ptr<gpu::KvPool> target_pool{};
-    std::shared_ptr<DrafterHost> lookup{};        ///< Look-up with turns on this lane; null: none.
-    std::shared_ptr<gpu::Device> lookup_device{}; ///< Device of the look-up's q rows: the host.
+    std::shared_ptr<DrafterHost> lookup{}; ///< Look-up with turns on this lane; null: none.
+    /// Device of the q rows of a look-up and of forms: the host. Null: neither drafts.
+    std::shared_ptr<gpu::Device> lookup_device{};
   };
   /// Throws std::runtime_error when the device has no memory for a workspace.
   DraftStep(Parts parts, std::shared_ptr<DraftQueue> queue);

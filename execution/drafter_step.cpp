@@ -33,7 +33,7 @@ void DrafterStep::choose() {
     hurries |= s.at.chain->next() >= 0 && lacks(*s.at.chain);
   for (auto& [id, s] : sequences_)
     if (s.at.chain->next() >= 0 && (!hurries || lacks(*s.at.chain)))
-      drafter_.ask(s.at, s.text);
+      drafter_.ask(s.at, s.text, s.form);
 }
 
 gpu::Work DrafterStep::work() const {

@@ -1,4 +1,5 @@
-// A step that drafts with a Drafter (a look-up, or the caller's own) in the draft model's place.
+// A step that drafts with a Drafter (a look-up, or the caller's own) in the draft model's place, or
+// with nothing but the forms of answers.
 #pragma once
 
 #include "execution/draft_queue.hpp"
@@ -31,6 +32,7 @@ private:
   struct Sequence {
     speculation::Frontier at;
     speculation::DraftedText text;
+    speculation::FormGuesses form;
   };
   void choose();
 

@@ -1,5 +1,7 @@
 #include "execution/drafter_task.hpp"
 
+#include "speculation/limits.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -10,21 +12,54 @@
 namespace paceline::execution {
 
 DrafterTask::DrafterTask(const speculation::Frontier& at, speculation::DraftedText& text,
-                         const Rows& rows, Beside beside)
-    : at_(at), text_(text), rows_(rows), looks_up_(beside == Beside::model),
-      hands_on_(looks_up_ && at.drafters.model) {
+                         speculation::FormGuesses& form, const Rows& rows, Beside beside)
+    : at_(at), text_(text), form_(form), rows_(rows), looks_up_(beside == Beside::model),
+      hands_on_(looks_up_ && at.drafters.model),
+      asks_(looks_up_ ? at.drafters.lookup : at.drafters.model) {
   text.read(at);
-  const int next = chain().drawn(); // Chain::next is -1 for a closed chain.
-  const bool ahead = looks_up_ || next >= chain().window_end();
-  const int end = ahead ? chain().limit() : chain().window_end();
-  asked_ = wanted_ = std::max(1, end - next);
+  const bool ahead = looks_up_ || next() >= chain().window_end(); // Chain::next is -1 if closed.
+  const auto room = [&] { return (ahead ? chain().limit() : chain().window_end()) - next(); };
+  if (at.drafters.form()) {
+    form_.learn(spec(), std::span(text_.tokens).first(text_.committed()));
+    const bool goes_before = asks_ && !hands_on_;
+    const double least = goes_before ? speculation::limits::form_chance_first : chance_wanted();
+    while (room() > 0 && spell(least)) {
+    }
+  }
+  if (asks_ || !hands_on_)
+    wanted_ = std::max(room(), int(proposed() == 0));
+  asked_ = proposed() + wanted_;
   if (!hands_on_)
-    chain().bind(next + asked_);
+    chain().bind(chain().drawn() + asked_);
+}
+
+/// Adds the token that the form says comes next, by which the window grows: it takes no place of
+/// another one. Returns false if the form does not know, or is not sure enough.
+bool DrafterTask::spell(double chance_min) {
+  const auto guess = form_.behind(spec(), text_.tokens);
+  if (!guess || guess->chance < chance_min ||
+      spelled_ * guess->chance < speculation::limits::lookup_chance_min)
+    return false;
+  spelled_ *= guess->chance;
+  const int end = chain().window_end();
+  if (next() < end && end - at_.length() < at_.drafters.form_window)
+    chain().lengthen();
+  chain().bind(std::max(chain().bound(), next() + 1));
+  const TokenWeight q[] = {{guess->token, 1}};
+  add(guess->token, spec().needs_q() ? rows_.q->take(q) : nullptr, speculation::Writer::form);
+  return true;
+}
+
+void DrafterTask::go_on() {
+  if (left_form_)
+    text_.tokens.resize(std::size_t(next()));
+  while (at_.drafters.form() && asks_ && wanted_ > 0 && spell(chance_wanted()))
+    --wanted_;
 }
 
 void DrafterTask::bind_next() {
   if (hands_on_)
-    chain().bind(chain().drawn() + proposed() + 1);
+    chain().bind(next() + 1);
 }
 
 void DrafterTask::check_wanted() const {
@@ -40,10 +75,15 @@ void DrafterTask::check(TokenId token) const {
 }
 
 /// Adds a proposal. If the rule needs a row of q and memory lacks, this and later ones are dropped.
-void DrafterTask::add(TokenId token, speculation::QRow q) {
+void DrafterTask::add(TokenId token, speculation::QRow q, speculation::Writer writer) {
   text_.tokens.push_back(token);
+  proposals_.push_back({token, std::move(q), writer});
+}
+
+void DrafterTask::add_drawn(TokenId token, speculation::QRow q) {
+  using speculation::Writer;
   --wanted_;
-  proposals_.push_back({token, std::move(q)});
+  add(token, std::move(q), looks_up_ ? Writer::lookup : Writer::drafter);
 }
 
 /// Returns the token to the drafter, which goes on from it as from any other, and nobody else sees
@@ -78,7 +118,7 @@ void DrafterTask::propose(TokenId token) {
   }
   bind_next();
   const TokenWeight q[] = {{token, 1}};
-  add(token, spec().needs_q() ? rows_.q->take(q) : nullptr);
+  add_drawn(token, spec().needs_q() ? rows_.q->take(q) : nullptr);
 }
 
 TokenId DrafterTask::drawn(std::span<const TokenWeight> weights) const {
@@ -122,7 +162,7 @@ TokenId DrafterTask::draw(std::span<const TokenWeight> weights) {
     weights = kept;
   bind_next();
   const TokenId token = drawn(weights);
-  add(token, spec().needs_q() ? rows_.q->take(weights) : nullptr);
+  add_drawn(token, spec().needs_q() ? rows_.q->take(weights) : nullptr);
   return token;
 }
 
@@ -149,7 +189,7 @@ TokenId DrafterTask::draw(std::span<const float> log_q) {
   const TokenId token = drawn(weights);
   for (std::size_t i = 0; row && i < weights.size(); ++i)
     row.get()[i] = float(double(weights[i].weight) / sum);
-  add(token, std::move(row));
+  add_drawn(token, std::move(row));
   return token;
 }
 
@@ -158,12 +198,11 @@ void DrafterTask::complete() {
   for (Proposed& proposed : proposals_) {
     if (spec().needs_q() && !proposed.q)
       break;
-    chain().put(position++, proposed.token, std::move(proposed.q), {}, looks_up_);
+    chain().put(position++, proposed.token, std::move(proposed.q), {}, proposed.writer);
   }
   if (position < chain().bound())
     chain().end_at(position);
-  if (left_form_)
-    text_.tokens.resize(std::size_t(position));
+  text_.tokens.resize(std::size_t(position));
 }
 
 } // namespace paceline::execution

@@ -4,6 +4,7 @@
 #include "execution/sparse_rows.hpp"
 #include "paceline/drafter.hpp"
 #include "speculation/drafted_text.hpp"
+#include "speculation/form_guesses.hpp"
 
 #include <memory>
 #include <span>
@@ -12,7 +13,8 @@
 namespace paceline::execution {
 
 /// Collects proposals: their positions are bound before the call, and they are put into the chain
-/// after it.
+/// after it. What the form of the answer says comes next stands before those of a Drafter, which
+/// goes on behind it, and once more behind these if a Drafter knows no more.
 class DrafterTask final : public DraftTask {
 public:
   struct Rows {
@@ -25,8 +27,8 @@ public:
   /// lookahead. Beside a model all that the chain lacks is asked for; if the model drafts the
   /// positions that are not proposed, a position is bound when the token before it is there, and
   /// before it is drawn.
-  DrafterTask(const speculation::Frontier& at, speculation::DraftedText& text, const Rows& rows,
-              Beside beside);
+  DrafterTask(const speculation::Frontier& at, speculation::DraftedText& text,
+              speculation::FormGuesses& form, const Rows& rows, Beside beside);
 
   std::uint64_t sequence() const override { return spec().id; }
   std::span<const TokenId> context() const override { return text_.tokens; }
@@ -37,7 +39,11 @@ public:
   TokenId draw(std::span<const TokenWeight> weights) override;
   TokenId draw(std::span<const float> log_q) override;
 
+  /// Whether a Drafter is to be called for it.
+  bool asks() const { return asks_ && wanted_ > 0; }
   int asked() const { return asked_; }
+  /// Goes on with the form where the Drafter, if it was called, has left room.
+  void go_on();
   int proposed() const { return int(proposals_.size()); }
   speculation::Chain& chain() const { return *at_.chain; }
   /// Puts the proposals into the chain, which ends there if they are fewer than were asked for.
@@ -47,22 +53,29 @@ private:
   struct Proposed {
     TokenId token = 0;
     speculation::QRow q;
+    speculation::Writer writer;
   };
+  bool spell(double chance_min);
   const speculation::SequenceSpec& spec() const { return *at_.spec; }
   TokenId put_aside(TokenId token);
   bool in_form(TokenId token);
   std::vector<TokenWeight> in_form(std::span<const TokenWeight> weights);
+  int next() const { return chain().drawn() + proposed(); }
   void bind_next();
   void check_wanted() const;
   void check(TokenId token) const;
-  void add(TokenId token, speculation::QRow q);
+  void add(TokenId token, speculation::QRow q, speculation::Writer writer);
+  void add_drawn(TokenId token, speculation::QRow q);
   TokenId drawn(std::span<const TokenWeight> weights) const;
 
   const speculation::Frontier& at_;
   speculation::DraftedText& text_;
+  speculation::FormGuesses& form_;
   const Rows& rows_;
   bool looks_up_ = false; ///< The task stands beside a model.
   bool hands_on_ = false; ///< That model drafts what is not proposed.
+  bool asks_ = false;     ///< A Drafter drafts, too.
+  double spelled_ = 1;    ///< Chance that all tokens of the form come true.
   int asked_ = 0;
   int wanted_ = 0;
   /// Whether a proposed token was not in the constraint: proposals from here on are not used.

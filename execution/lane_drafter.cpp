@@ -8,14 +8,19 @@ LaneDrafter::LaneDrafter(Parts parts) : parts_(std::move(parts)) {
   rows_.vocabulary = parts_.vocabulary;
   rows_.q = std::make_shared<SparseRows>(std::make_shared<RowPool>(
       RowPool::Config{parts_.device, parts_.reader, parts_.vocabulary, parts_.q_rows}));
-  parts_.host->begin_anew();
+  if (parts_.host)
+    parts_.host->begin_anew();
 }
 
 void LaneDrafter::propose(DrafterHost::Sequences alive) {
   std::vector<DraftTask*> asked;
   for (DrafterTask& task : tasks_)
-    asked.push_back(&task);
-  parts_.host->call(alive, asked);
+    if (task.asks())
+      asked.push_back(&task);
+  if (parts_.host)
+    parts_.host->call(alive, asked);
+  for (DrafterTask& task : tasks_)
+    task.go_on();
 }
 
 void LaneDrafter::complete() {

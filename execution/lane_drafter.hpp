@@ -15,7 +15,7 @@ namespace paceline::execution {
 class LaneDrafter {
 public:
   struct Parts {
-    std::shared_ptr<DrafterHost> host;
+    std::shared_ptr<DrafterHost> host;   ///< Null: nothing but the answers' forms drafts.
     std::shared_ptr<gpu::Device> device; ///< A device on the host (Device::on_host).
     int vocabulary = 0;
     std::shared_ptr<base::Telemetry> telemetry;
@@ -24,21 +24,22 @@ public:
   };
   explicit LaneDrafter(Parts parts);
 
-  /// Adds a task to those of the next call, which binds its positions. Frontier and text are the
-  /// sequence's, and stay where they are until `complete` or `abandon`.
+  /// Adds a task to those of the next call, which binds its positions. Frontier, text and form are
+  /// the sequence's, and stay where they are until `complete` or `abandon`.
   void ask(const speculation::Frontier& at, speculation::DraftedText& text,
+           speculation::FormGuesses& form,
            DrafterTask::Beside beside = DrafterTask::Beside::nobody) {
-    tasks_.emplace_back(at, text, rows_, beside);
+    tasks_.emplace_back(at, text, form, rows_, beside);
   }
   const std::vector<DrafterTask>& tasks() const { return tasks_; }
-  /// Calls the Drafter for the tasks. alive: all sequences of the lane.
+  /// Calls the Drafter for the tasks that ask for it. alive: all sequences of the lane.
   void propose(DrafterHost::Sequences alive);
   /// Puts what was proposed into the chains, each of which ends behind it if that is less than was
   /// asked for.
   void complete();
   /// Drops the tasks.
   void abandon() { tasks_.clear(); }
-  bool is_disabled() const { return parts_.host->is_disabled(); }
+  bool is_disabled() const { return parts_.host && parts_.host->is_disabled(); }
   base::Telemetry& telemetry() const { return *parts_.telemetry; }
 
 private:

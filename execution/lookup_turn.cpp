@@ -21,7 +21,7 @@ bool is_hopeless(const Frontier& at) {
     return false;
   int written = 0;
   for (int i = at.length(); i < chain.drawn(); ++i)
-    written += !chain.looked_up(i);
+    written += chain.writer(i) == speculation::Writer::drafter;
   return std::pow(std::max(at.drafters.chance, 0.0), written) <
          speculation::limits::lookup_chance_min;
 }
@@ -31,8 +31,8 @@ bool is_hopeless(const Frontier& at) {
 void LookupTurn::propose(speculation::DraftedSequences<speculation::DraftSequence>& sequences,
                          bool changed) {
   for (auto& [id, s] : sequences)
-    if (s.at.drafters.lookup && s.at.chain->next() >= 0)
-      drafter_.ask(s.at, s.text, DrafterTask::Beside::model);
+    if ((s.at.drafters.lookup || s.at.drafters.form()) && s.at.chain->next() >= 0)
+      drafter_.ask(s.at, s.text, s.form, DrafterTask::Beside::model);
   if (drafter_.tasks().empty() && !changed)
     return;
   std::vector<const Frontier*> alive;

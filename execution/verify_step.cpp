@@ -73,11 +73,11 @@ void VerifyStep::open_cases() {
 }
 
 /// Whether the model has drawn the tokens from this row on. A look-up's draws, from a few tokens in
-/// any order, are the engine's own, and nobody repeats them.
+/// any order, are the engine's own, as those of a form are, and nobody repeats them.
 bool VerifyStep::is_models_own(std::size_t index, int row) const {
   const BatchEntry& entry = pass_->batch.entries[index];
   for (int k = row; k < std::max(pass_->rows[index].window, row + 1); ++k)
-    if (entry.round.chain->looked_up(entry.length + k))
+    if (entry.round.chain->writer(entry.length + k) != speculation::Writer::drafter)
       return false;
   return true;
 }

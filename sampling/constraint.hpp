@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -27,6 +28,20 @@ inline bool allows(std::span<const std::uint32_t> mask, TokenId token) {
 /// Returns whether no tokens but these are allowed.
 bool allows_only(std::span<const std::uint32_t> mask, std::span<const TokenId> tokens);
 
+/// Returns the one token that the mask allows; none if it allows several, or no token.
+std::optional<TokenId> only_token(std::span<const std::uint32_t> mask);
+
+/// A token with which the form says that the answer goes on.
+struct FormToken {
+  enum class Kind : std::uint8_t {
+    only,    ///< No other token may come.
+    spelled, ///< Other tokens may come, but all of them spell the beginning of this one's text.
+    usual,   ///< Other texts may come, too; this is the one that is written as a rule.
+  };
+  TokenId token = 0;
+  Kind kind = Kind::only;
+};
+
 /// The form of one request's answer. All members may be called from any thread.
 class Constraint {
 public:
@@ -39,6 +54,10 @@ public:
   /// Announces what `next` will be asked soon, so that another thread works it out meanwhile: the
   /// masks after the history, and after each token of the window that follows it.
   virtual void expect(const History& history, std::span<const TokenId> window) const = 0;
+  /// Says which token comes after the output by the form alone, as far as it knows; like `next`,
+  /// a pure function of the output. Unless no other token may come it is a guess, which whoever
+  /// drafts it has judged. The default knows the only tokens.
+  virtual std::optional<FormToken> foretell(const History& history) const;
 };
 
 } // namespace paceline::sampling

@@ -4,7 +4,6 @@
 #include "sampling/row_kernels.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cassert>
 #include <cmath>
 #include <limits>
@@ -131,14 +130,6 @@ void soften(Candidates& kept, row::Exponential e, float min_p, std::span<float> 
 }
 
 } // namespace
-
-bool allows_only(std::span<const std::uint32_t> mask, std::span<const TokenId> tokens) {
-  for (std::size_t word = 0; word < mask.size(); ++word)
-    for (std::uint32_t bits = mask[word]; bits != 0; bits &= bits - 1)
-      if (std::ranges::count(tokens, TokenId(word * 32) + std::countr_zero(bits)) == 0)
-        return false;
-  return true;
-}
 
 std::span<const TokenId> held_back(const Warping& warping, std::size_t output,
                                    std::span<const std::uint32_t> mask) {

@@ -5,6 +5,7 @@
 #include "paceline/event.hpp"
 #include "scheduling/names.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -129,6 +130,9 @@ struct Verdict {
   int accepted = 0;           ///< Lookahead included.
   int looked_up = 0;          ///< Judged tokens that a look-up beside the model wrote.
   int looked_up_accepted = 0; ///< Accepted tokens among these.
+  int formed = 0;             ///< Tokens that the answer's form wrote, judged or not.
+  int formed_judged = 0;      ///< Judged tokens among these.
+  int formed_accepted = 0;    ///< Accepted tokens among these.
   Hit hit = Hit::none;
   /// The pre-enqueued batches behind this one that run for the sequence, in their order; the first
   /// is certain to run. No other batch behind this one runs.
@@ -153,6 +157,10 @@ struct Verdict {
 
   /// Says whether the batch behind this one runs for the sequence, and has begun by now.
   bool goes_on() const { return !continuations.empty(); }
+  /// What drafters did, without the form: acceptance and windows that steer are theirs.
+  int drafters_window() const { return window - std::min(formed, window); }
+  int drafters_judged() const { return judged - formed_judged; }
+  int drafters_accepted() const { return accepted - formed_accepted; }
 };
 
 struct Verdicts {

@@ -227,7 +227,7 @@ Round BatchBuilder::round_of(const Sequence& s, int logit_rows) const {
   round.window = std::max(
       0, std::min({s.bound(), s.budget() - 1, logit_rows, s.target_pages().capacity() - length,
                    config_.max_model_len - length - 1}));
-  round.whole = round.window == s.window;
+  round.whole = round.window >= s.window;
   round.judge_lookahead = s.chain && round.window < s.budget() - 1;
   return round;
 }

@@ -116,6 +116,7 @@ void Committer::follow_chain(Turn& turn, Sequence& s, const BatchEntry& entry,
   const bool ahead = s.chain && verdict.hit != Hit::none; // a fork may have gone with its draft
   s.lookahead_until = ahead ? std::max(resolved.length, s.chain->bound()) : 0;
   s.window = resolved.window;
+  s.drafters = entry.next.drafters;
   if (verdict.draft_late)
     drafting_.waits.was_late(s, turn.now);
   if (verdict.inconsistent_draw) {
@@ -125,12 +126,12 @@ void Committer::follow_chain(Turn& turn, Sequence& s, const BatchEntry& entry,
 }
 
 /// Says whether less was judged, or is drafted next, than the plan and what is left of the output
-/// say. A look-up that knows no more does not count as late.
+/// say. A look-up or a form that knows no more does not count as late.
 bool Committer::cut(const Sequence& s, const BatchEntry& entry) const {
   const int room = std::min(s.budget(), config_.max_model_len - s.length()) - 1;
   const int wanted = std::min(s.window, room);
   const ChainRef& chain = entry.round.chain;
-  const bool knew_no_more = config_.proposes() && chain &&
+  const bool knew_no_more = (config_.proposes() || !s.drafters.model) && chain &&
                             chain->drawn() <= entry.length + entry.round.window &&
                             chain->settled(entry.length + wanted);
   if (entry.round.window < wanted && !knew_no_more)
@@ -140,20 +141,24 @@ bool Committer::cut(const Sequence& s, const BatchEntry& entry) const {
   return drafts && !drafting_.planning.pauses(s) && room > 1 && !entry.next.chain;
 }
 
-/// Counts by drafter. Where there are both, the look-up comes before the model.
+/// Counts by drafter. Where there are both, the look-up comes before the model; the form of the
+/// answer is the last.
 void Committer::count_drafters(Sequence& s, const Verdict& verdict) {
   const std::size_t drafters = config_.drafters.size();
   const bool both = drafters > 1;
-  const int judged[] = {both ? verdict.looked_up : verdict.judged,
-                        verdict.judged - verdict.looked_up};
-  const int accepted[] = {both ? verdict.looked_up_accepted : verdict.accepted,
-                          verdict.accepted - verdict.looked_up_accepted};
-  for (std::size_t i = 0; i < drafters; ++i) {
-    s.stats.drafters[i].judged += std::uint64_t(judged[i]);
-    s.stats.drafters[i].accepted += std::uint64_t(accepted[i]);
-    base::add(config_.telemetry->by_drafter[i].judged, judged[i]);
-    base::add(config_.telemetry->by_drafter[i].accepted, accepted[i]);
-  }
+  const auto count = [&](std::size_t i, int judged, int accepted) {
+    s.stats.drafters[i].judged += std::uint64_t(judged);
+    s.stats.drafters[i].accepted += std::uint64_t(accepted);
+    base::add(config_.telemetry->by_drafter[i].judged, judged);
+    base::add(config_.telemetry->by_drafter[i].accepted, accepted);
+  };
+  if (both)
+    count(0, verdict.looked_up, verdict.looked_up_accepted);
+  if (drafters > 0)
+    count(drafters - 1, verdict.drafters_judged() - verdict.looked_up,
+          verdict.drafters_accepted() - verdict.looked_up_accepted);
+  if (s.stats.drafters.size() > drafters)
+    count(drafters, verdict.formed_judged, verdict.formed_accepted);
 }
 
 void Committer::count(Sequence& s, const Verdict& verdict) {

@@ -16,6 +16,9 @@
 
 namespace paceline::scheduling {
 
+/// The name of what the forms of answers draft, in Request::drafter and in figures.
+inline constexpr const char* form_drafter = "form";
+
 struct SchedulerConfig {
   std::uint32_t incarnation = 1; ///< Number of this scheduler; epochs of earlier ones are stale.
   speculation::PolicyOptions policy;
@@ -25,6 +28,7 @@ struct SchedulerConfig {
   /// Names of the drafters, for figures. Two of them: a look-up, and the model that it drafts
   /// beside.
   std::vector<std::string> drafters;
+  bool forms_draft = false; ///< The forms of answers draft, beside the drafters if there are any.
   /// Says whether only a look-up or a caller's Drafter drafts, which proposes as much as it knows.
   bool proposes() const { return drafters.size() == 1 && drafters.front() != "model"; }
   int max_model_len = 0;

@@ -40,9 +40,9 @@ double DraftPlanning::step_seconds(int rows, double context) const {
 }
 
 DraftState DraftPlanning::state(const Sequence& s, base::TimePoint now) const {
-  const DraftState own = pauses(s)            ? DraftState::paused
-                         : s.health.is_late() ? DraftState::late
-                                              : DraftState::healthy;
+  const DraftState own = pauses(s) && !forms(s) ? DraftState::paused
+                         : s.health.is_late()   ? DraftState::late
+                                                : DraftState::healthy;
   return std::max(own, health_.state(now));
 }
 
@@ -56,7 +56,35 @@ bool DraftPlanning::looks_up(const Sequence& s) const {
   return config_.policy.lookup && s.spec->lookup_drafts;
 }
 
+bool DraftPlanning::forms(const Sequence& s) const {
+  return config_.forms_draft && s.spec->form_drafts && s.spec->warping.constraint &&
+         s.spec->speculation != SpeculationMode::off;
+}
+
+/// The form drafts where nobody else does, too, and leaves a fixed window as it is.
 Plan DraftPlanning::plan_for(const Sequence& s) const {
+  Plan plan = plan_of_drafters(s);
+  if (!forms(s))
+    return plan;
+  const int longest = s.spec->window > 0
+                          ? s.spec->window
+                          : config_.policy.window.value_or(config_.policy.window_limit);
+  if (plan.mode == SpeculationMode::off || plan.window < 1 || pauses(s)) {
+    plan = {};
+    plan.mode = SpeculationMode::sync;
+    plan.window = longest;
+    plan.form_alone = true;
+  }
+  plan.form_window = std::max(plan.window, longest);
+  const int remembered = 3 * (plan.form_window + 1); // as in `windows_ahead`
+  plan.lookahead = std::min(plan.lookahead, speculation::limits::chain_positions - remembered);
+  return plan;
+}
+
+/// Returns the plan without what the form of the answer drafts.
+Plan DraftPlanning::plan_of_drafters(const Sequence& s) const {
+  if (config_.drafters.empty() && config_.forms_draft)
+    return {};
   Plan plan = policy_.plan();
   if (s.spec->speculation != SpeculationMode::automatic) {
     plan.mode = s.spec->speculation;
@@ -99,10 +127,13 @@ double DraftPlanning::acceptance(const Sequence& s) const {
 
 /// Returns who drafts. The model's token is the likelier one by its acceptance, and costs a pass.
 Drafters DraftPlanning::drafters(const Sequence& s, const Plan& plan) const {
-  if (!looks_up(s))
+  const bool looks_up = this->looks_up(s);
+  if (!looks_up && plan.form_window == 0)
     return {};
+  if (plan.form_alone)
+    return {false, false, 0, plan.form_window};
   const double model = shrunk(s.model_acceptance, policy_.model_acceptance());
-  return {plan.model, true, plan.model ? model - policy_.cost_ratio() : 0};
+  return {plan.model, looks_up, plan.model ? model - policy_.cost_ratio() : 0, plan.form_window};
 }
 
 /// Returns the time of a pass of the draft. rows: of the target's step, to whose time the prior is
@@ -143,7 +174,7 @@ speculation::WindowShares DraftPlanning::shares_of(std::span<Sequence* const> sh
                                                    double context, bool waits) const {
   std::vector<speculation::WindowGains> gains;
   for (const Sequence* s : sharing) {
-    const SpeculationMode mode = waits ? SpeculationMode::sync : plan_for(*s).mode;
+    const SpeculationMode mode = waits ? SpeculationMode::sync : plan_of_drafters(*s).mode;
     gains.push_back(!pauses(*s) ? policy_.gains(mode, acceptance(*s)) : speculation::WindowGains());
   }
   return speculation::share_windows(gains, share_terms(rows, context, waits));
@@ -161,7 +192,7 @@ void DraftPlanning::share_windows(std::span<Sequence* const> decoding, int promp
     context += s->length();
     rows += s->spec->window;
     const bool has_room = s->budget() > 2; // a window's token between two of the target's
-    if (plan_for(*s).mode != SpeculationMode::off && s->spec->window == 0 && has_room)
+    if (plan_of_drafters(*s).mode != SpeculationMode::off && s->spec->window == 0 && has_room)
       sharing.push_back(s);
   }
   // What rows cost is weighed against a plain step, of which one is made where there was none.
@@ -256,9 +287,9 @@ double DraftPlanning::rows_cost(int rows) const {
 }
 
 void DraftPlanning::learn(Sequence& s, const Verdict& verdict) {
-  const int judged = verdict.judged - verdict.looked_up;
-  const int accepted = verdict.accepted - verdict.looked_up_accepted;
-  learn_of(s.acceptance, verdict.judged, verdict.accepted);
+  const int judged = verdict.drafters_judged() - verdict.looked_up;
+  const int accepted = verdict.drafters_accepted() - verdict.looked_up_accepted;
+  learn_of(s.acceptance, verdict.drafters_judged(), verdict.drafters_accepted());
   learn_of(s.model_acceptance, judged, accepted);
   if (repeats(s))
     return; // what is drafted must not depend on what time it takes
@@ -266,7 +297,7 @@ void DraftPlanning::learn(Sequence& s, const Verdict& verdict) {
     s.health.observe_plain();
     return;
   }
-  const int own = verdict.window * judged / verdict.judged;
+  const int own = verdict.drafters_window() * judged / verdict.drafters_judged();
   s.health.observe(own, accepted,
                    rows_cost(own) + policy_.drafting_cost(plan_for(s).mode, own, acceptance(s)));
 }

@@ -23,6 +23,8 @@ public:
   bool speculates(const Sequence& s, base::TimePoint now) const;
   /// Says whether the sequence's windows do not pay, and nobody but a model drafts.
   bool pauses(const Sequence& s) const { return !s.health.pays() && !looks_up(s); }
+  /// Says whether the form of the sequence's answer drafts: always, whatever else does.
+  bool forms(const Sequence& s) const;
   /// Returns the engine's plan, changed by what the request asked for.
   speculation::Plan plan_for(const Sequence& s) const;
   /// Says whether the request's tokens have to repeat, whatever the rule.
@@ -61,6 +63,7 @@ private:
   int windows_ahead(int window) const;
   double rows_cost(int rows) const;
   bool looks_up(const Sequence& s) const;
+  speculation::Plan plan_of_drafters(const Sequence& s) const;
   Drafters drafters(const Sequence& s, const speculation::Plan& plan) const;
   speculation::ShareTerms share_terms(int rows, double context, bool waits) const;
   speculation::WindowShares shares_of(std::span<Sequence* const> sharing, int rows, double context,

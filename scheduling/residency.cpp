@@ -132,7 +132,8 @@ void Residency::ensure_pages(Turn& turn, Sequence& s) {
   if (config_.stages > 1) // as much again behind the last window in flight
     ahead *= 2;
   const int end =
-      std::min(s.room(config_.max_model_len), s.length() + s.bound() + plan.window + 1 + ahead);
+      std::min(s.room(config_.max_model_len),
+               s.length() + s.bound() + std::max(plan.window, plan.form_window) + 1 + ahead);
   int windowed_end = end;
   if (config_.attention_window > 0) // a prompt's pages come and go: those of the chunks under way,
     windowed_end = std::min(        // and of the next one

@@ -2,6 +2,7 @@
 
 #include "sampling/stop.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -82,12 +83,14 @@ BatchEntry on_a_fork(const BatchEntry& built, ChainRef fork, int length, int win
 
 namespace {
 
-/// Returns the tokens of the window that should be accepted, by how sure the draft was of them.
+/// Returns the drafters' tokens of the window that should be accepted, by how sure they were.
 std::optional<double> expected(const BatchEntry& entry, int window) {
   const sampling::Odds& odds = entry.next.early_end.odds;
   double tokens = 0;
   double reached = 1;
   for (int i = 0; i < window; ++i) {
+    if (entry.round.chain->writer(entry.length + i) == speculation::Writer::form)
+      continue;
     const sampling::Guesses& guesses = entry.round.chain->guesses(entry.length + i);
     if (guesses.count == 0)
       return std::nullopt;
@@ -101,12 +104,19 @@ std::optional<double> expected(const BatchEntry& entry, int window) {
 void note_guesses(const BatchEntry& entry, Verdict& verdict) {
   if (entry.next.early_end.least > 0)
     verdict.expected = expected(entry, verdict.window);
-  for (int i = 0; i < verdict.judged; ++i) {
+  for (int i = 0; i < std::max(verdict.window, verdict.judged); ++i) {
+    const speculation::Writer writer = entry.round.chain->writer(entry.length + i);
+    const bool formed = writer == speculation::Writer::form;
+    verdict.formed += formed;
+    if (i >= verdict.judged)
+      continue;
     if (const auto& guesses = entry.round.chain->guesses(entry.length + i); guesses.count > 0)
       verdict.by_margin.add(guesses.margin, i < verdict.accepted);
-    const bool looked_up = entry.round.chain->looked_up(entry.length + i);
+    const bool looked_up = writer == speculation::Writer::lookup;
     verdict.looked_up += looked_up;
     verdict.looked_up_accepted += looked_up && i < verdict.accepted;
+    verdict.formed_judged += formed;
+    verdict.formed_accepted += formed && i < verdict.accepted;
   }
   if (verdict.judged == verdict.accepted || verdict.tokens.empty())
     return;

@@ -13,12 +13,12 @@ void add(speculation::RoundObservation& round, const BatchEntry& entry, const Ve
     round.fork_rows = std::max(round.fork_rows, pace.fork_rows);
   }
   round.prefill |= entry.length - entry.feed.cached - entry.feed.again > 1;
-  round.window = std::max(round.window, verdict.window);
+  round.window = std::max(round.window, verdict.drafters_window());
   if (entry.round.judges)
-    round.windows.push_back(verdict.window);
+    round.windows.push_back(verdict.drafters_window());
   round.sequences += !verdict.tokens.empty();
-  round.judged += verdict.judged;
-  round.accepted += verdict.accepted;
+  round.judged += verdict.drafters_judged();
+  round.accepted += verdict.drafters_accepted();
   round.looked_up += verdict.looked_up;
   round.looked_up_accepted += verdict.looked_up_accepted;
   round.by_margin.add(verdict.by_margin);
@@ -28,7 +28,8 @@ void add(speculation::RoundObservation& round, const BatchEntry& entry, const Ve
     *round.expected += *verdict.expected;
   round.lookaheads += verdict.had_lookahead;
   round.hits += verdict.had_lookahead && verdict.hit == Hit::chain;
-  round.tokens += int(verdict.tokens.size());
+  round.formed += verdict.formed;
+  round.tokens += int(verdict.tokens.size()) - verdict.formed_accepted;
 }
 
 } // namespace

@@ -49,6 +49,8 @@ Scheduler::Actions Scheduler::admit(const Admit& request, base::TimePoint now) {
   s.stats.verify = request.spec->rule;
   for (const std::string& name : config_.drafters)
     s.stats.drafters.push_back({.name = name});
+  if (drafting_.planning.forms(s))
+    s.stats.drafters.push_back({.name = form_drafter});
   s.path = path_of(*request.spec);
   if (auto late = deadlines_.refusal(s, now))
     residency_.fail(turn, request.spec->id, *std::move(late));

@@ -44,6 +44,7 @@ struct Sequence {
   // The following describe its speculation.
   ChainRef chain;          ///< What the draft is writing; null: nothing.
   int window = 0;          ///< K of the chain's next window.
+  Drafters drafters;       ///< Who writes it.
   int lookahead_until = 0; ///< Chain positions below this were drafted under a verification.
   /// Its part of a step's rows, among others' (DraftPlanning::share_windows).
   struct Share {
@@ -85,10 +86,16 @@ struct Sequence {
     return std::min(max_model_len, spec->prompt_tokens + spec->max_tokens);
   }
   bool running() const { return phase == Phase::running; }
+  /// Returns the length of the current window by now: K, and what the answer's form has added.
+  int window_now() const {
+    return chain ? std::clamp(chain->window_end() - length(), window,
+                              std::max(window, drafters.form_window))
+                 : window;
+  }
   /// Returns how many positions of the current window are bound.
-  int bound() const { return chain ? std::clamp(chain->bound() - length(), 0, window) : 0; }
+  int bound() const { return chain ? std::clamp(chain->bound() - length(), 0, window_now()) : 0; }
   /// Says whether the current window is all there, or as much of it as will ever be.
-  bool window_settled() const { return chain->settled(length() + window); }
+  bool window_settled() const { return chain->settled(length() + window_now()); }
   /// Says whether its draft holds it up.
   bool held_up() const { return chain && health.is_held_up(*chain); }
   /// Returns how many committed tokens its next step need not feed; more than are cached while

@@ -17,7 +17,7 @@ bool WindowWaits::is_awaited(const Sequence& s, base::TimePoint now) const {
 /// Says whether tokens have to repeat, or the mode was chosen at that price.
 bool WindowWaits::waits_for_all(const Sequence& s) const {
   return planning_.repeats(s) ||
-         (planning_.plan_for(s).mode == SpeculationMode::sync && s.bound() < s.window);
+         (planning_.plan_for(s).mode == SpeculationMode::sync && s.bound() < s.window_now());
 }
 
 speculation::OverlappedSequence WindowWaits::overlapped(const Sequence& s) const {
@@ -46,8 +46,9 @@ int WindowWaits::passes_worth_waiting(std::span<const Sequence* const> late) con
   const StepNow now = step_now();
   int missing = 0;
   std::vector<speculation::OverlappedSequence> gaining;
+  const auto drafted = [](const Sequence& s) { return std::min(s.bound(), s.window); };
   for (const Sequence* s : late) {
-    missing = std::max(missing, s->window - s->bound());
+    missing = std::max(missing, s->window - drafted(*s));
     gaining.push_back(overlapped(*s));
   }
   const double step = planning_.step_seconds(now.rows, now.context);
@@ -60,7 +61,7 @@ int WindowWaits::passes_worth_waiting(std::span<const Sequence* const> late) con
   for (int more = 0, waited = 1; waited <= missing; ++waited) {
     double gain = 0;
     for (std::size_t i = 0; i < late.size(); ++i) {
-      const int bound = late[i]->bound();
+      const int bound = drafted(*late[i]);
       gain += gaining[i].value(std::min(bound + waited, late[i]->window)) - gaining[i].value(bound);
       more += bound + waited <= late[i]->window;
     }
@@ -87,7 +88,7 @@ bool WindowWaits::begin(Turn& turn) {
     if (!is_awaited(s, turn.now))
       continue;
     if (waits_for_all(s))
-      late.windows.emplace_back(s.chain, s.length() + s.window);
+      late.windows.emplace_back(s.chain, s.length() + s.window_now());
     else if (s.bound() < s.window)
       if_it_pays.push_back(&s);
   }

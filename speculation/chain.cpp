@@ -43,12 +43,17 @@ void Chain::bind(int end) {
 }
 
 void Chain::put(int position, TokenId token, QRow q, const sampling::Guesses& guesses,
-                bool looked_up) {
+                Writer writer) {
   assert(position == drawn_.load(std::memory_order_relaxed));
   assert(position < bound_.load(std::memory_order_relaxed));
-  slots_[std::size_t(position) % slots_.size()] = {token, std::move(q), guesses, looked_up};
+  slots_[std::size_t(position) % slots_.size()] = {token, std::move(q), guesses, writer};
   drawn_.store(position + 1, std::memory_order_seq_cst);
   announce();
+}
+
+void Chain::lengthen() {
+  window_end_.fetch_add(1, std::memory_order_acq_rel);
+  limit_.fetch_add(1, std::memory_order_acq_rel);
 }
 
 void Chain::end_at(int position) {

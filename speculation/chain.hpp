@@ -10,6 +10,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -42,6 +43,13 @@ struct DraftPace {
   void observe(std::chrono::nanoseconds took, int fork_rows = 0);
 };
 
+/// Who wrote a token of a chain.
+enum class Writer : std::uint8_t {
+  drafter, ///< The model, or whoever drafts alone.
+  lookup,  ///< A look-up beside the model.
+  form,    ///< The form of the answer, which says how it goes on.
+};
+
 /// A memory row for one position's q. It returns to its pool with the last reference.
 using QRow = std::shared_ptr<float>;
 
@@ -53,10 +61,10 @@ using QRow = std::shared_ptr<float>;
 /// another outcome of a verification than this chain's own. Its prefix is fixed before its first
 /// token is drawn, so whether it is right depends neither on who asks nor on when.
 ///
-/// Threads: the draft's lane alone calls bind, put, end_at, release_q and spent; whoever decides
-/// what becomes of the chain calls begin, extend, close and the functions of forks; anybody reads.
-/// A position is *bound* before its token is drawn; readers that saw it bound wait until it is
-/// drawn, or until the chain has ended before it. This keeps `rejection` exact under any timing:
+/// Threads: the draft's lane alone calls bind, put, lengthen, end_at, release_q and spent; whoever
+/// decides what becomes of the chain calls begin, extend, close and the functions of forks; anybody
+/// reads. A position is *bound* before its token is drawn; readers that saw it bound wait until it
+/// is drawn, or until the chain has ended before it. This keeps `rejection` exact under any timing:
 /// whether a position is judged never depends on its own token (docs/theory.md).
 class Chain {
 public:
@@ -89,9 +97,13 @@ public:
   /// is.
   void bind(int end);
   /// Stores a drawn token. guesses: what is likely to stand there if the token is rejected, the
-  /// likeliest first. looked_up: a look-up beside the model wrote the token.
+  /// likeliest first.
   void put(int position, TokenId token, QRow q, const sampling::Guesses& guesses = {},
-           bool looked_up = false);
+           Writer writer = Writer::drafter);
+  /// Makes room for one more token of the window, and so of all, since one of them costs nothing to
+  /// draft. Decided from the past, never from the token. May be lost where a verdict comes
+  /// meanwhile.
+  void lengthen();
   /// Ends the chain: nothing will be drawn from `position` on (the context is full, or drafting
   /// failed).
   void end_at(int position);
@@ -115,7 +127,7 @@ public:
   TokenId token(int position) const { return slot(position).token; }
   const float* q(int position) const { return slot(position).q.get(); }
   const sampling::Guesses& guesses(int position) const { return slot(position).guesses; }
-  bool looked_up(int position) const { return slot(position).looked_up; }
+  Writer writer(int position) const { return slot(position).writer; }
   std::chrono::nanoseconds busy() const {
     return std::chrono::nanoseconds(busy_.load(std::memory_order_relaxed));
   }
@@ -159,7 +171,7 @@ private:
     TokenId token = 0;
     QRow q;
     sampling::Guesses guesses;
-    bool looked_up = false;
+    Writer writer = Writer::drafter;
   };
   const Slot& slot(int position) const { return slots_[std::size_t(position) % slots_.size()]; }
   void announce();

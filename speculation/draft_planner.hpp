@@ -6,6 +6,7 @@
 #include "speculation/drafted_sequences.hpp"
 #include "speculation/drafted_text.hpp"
 #include "speculation/forks.hpp"
+#include "speculation/form_guesses.hpp"
 #include "speculation/frontier.hpp"
 #include "text/vocabulary_map.hpp"
 
@@ -26,7 +27,9 @@ struct DraftSequence {
   /// it read with its own features are read once more when the target's are there.
   int settled = 0;
   ForkSet forks;
-  DraftedText text; ///< Read by a look-up that shares the lane, and empty where there is none.
+  /// Read by a look-up that shares the lane, and by the answer's form; empty where neither drafts.
+  DraftedText text;
+  FormGuesses form;
 
   /// Returns whether all that the draft has read lies in pages, and depends on tokens alone: others
   /// may go on from it.

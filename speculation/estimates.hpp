@@ -32,6 +32,9 @@ struct RoundObservation {
   /// Accepted tokens that were to be expected by how sure the draft was, over all sequences; none:
   /// it did not say for all of them.
   std::optional<double> expected;
+  /// Tokens that answers' forms wrote. They are in none of the other figures, but for `rows` and
+  /// times.
+  int formed = 0;
   int tokens = 0;     ///< Committed tokens, over all sequences.
   int lookaheads = 0; ///< Sequences that had a lookahead to hit.
   int hits = 0;

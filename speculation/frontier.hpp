@@ -42,13 +42,18 @@ struct Forking {
   int most = limits::forks_max; ///< Most forks that a frontier may have.
 };
 
-/// The drafters of a sequence where a look-up shares the lane of a model. They are chosen from the
-/// past and the clock, never from what is drafted.
+/// Who drafts for a sequence. They are chosen from the past and the clock, never from what is
+/// drafted.
 struct Drafters {
-  bool model = true;
-  bool lookup = false;
-  /// The look-up goes first with tokens that come true with this chance or a better one.
+  bool model = true;   ///< The model, or whoever drafts alone in its place.
+  bool lookup = false; ///< A look-up that shares the lane of a model.
+  /// The look-up and the form go first with tokens that come true with this chance or a better one.
   double chance = 0;
+  /// The form of the answer goes first with what it knows, and lengthens a window up to so many
+  /// tokens; 0: it does not draft.
+  int form_window = 0;
+
+  bool form() const { return form_window > 0; }
 };
 
 /// The features in the target's pages, for a draft that is a head on the target

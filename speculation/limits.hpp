@@ -45,4 +45,12 @@ inline constexpr std::size_t lookup_followers = 64;
 /// better one: a row of a verification is not free.
 inline constexpr double lookup_chance_min = 0.2;
 
+/// The form of an answer goes before a look-up that drafts alone, or a Drafter, with tokens that
+/// come true with this chance or a better one; where these know no more, it takes any chance that a
+/// look-up takes.
+inline constexpr double form_chance_first = 0.75;
+/// Where neither a look-up nor a Drafter drafts, all forms of an engine together hold so many rows
+/// of q; where there are no more, a window ends. Only `rejection` wants any.
+inline constexpr std::size_t form_q_rows = 128;
+
 } // namespace paceline::speculation::limits

@@ -336,9 +336,10 @@ WindowGains SpeculationPolicy::gains(SpeculationMode mode, double acceptance) co
 }
 
 /// Times a round, unless it is the first one after a change of mode or after prefill, which is not
-/// typical of its mode. A stalled round counts only up to a limit.
+/// typical of its mode, or has rows of nothing but answers' forms. A stalled round counts only up
+/// to a limit.
 void SpeculationPolicy::time(const RoundObservation& round) {
-  if (strategy_of(round) != last_strategy_)
+  if (strategy_of(round) != last_strategy_ || (round.formed > 0 && round.window == 0))
     return;
   Arm& used = arm(strategy_of(round));
   used.seconds.add(unless_stalled(round.round_seconds, used.seconds.value), 1, round_memory);

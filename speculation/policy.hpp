@@ -20,6 +20,9 @@ struct Plan {
   bool learns_guesses = false; ///< Guesses without forks, to learn what forks would be worth.
   bool probes = false;         ///< The round is to show what the mode is worth.
   bool model = true;           ///< False: a look-up beside the model is all that drafts.
+  /// The answer's form drafts, too, and lengthens the window up to so many tokens; 0: it does not.
+  int form_window = 0;
+  bool form_alone = false; ///< Nothing drafts but the form.
 };
 
 struct PolicyOptions {

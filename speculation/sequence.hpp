@@ -72,6 +72,7 @@ struct SequenceSpec {
   int window = 0;           ///< Fixed K; 0: the policy's.
   bool model_drafts = true; ///< The request takes the model's drafts, if a look-up drafts too.
   bool lookup_drafts = true;
+  bool form_drafts = true; ///< The request takes what `Warping::constraint` says comes next.
   std::string draft_scope; ///< This and `cache_salt` are as in Request.
   std::string cache_salt;
 

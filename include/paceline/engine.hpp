@@ -91,7 +91,7 @@ struct EngineOptions {
   /// its blocks in that format; "mtp": the block that the target's checkpoint brings to draft for
   /// it (multi-token prediction); "eagle3:DIR": an EAGLE-3 head on the target; "suffix" or "ngram",
   /// which look up how the text went on before and need no model (docs/drafts.md); "none" or an
-  /// empty list: nothing, and every request runs plain. "auto": the demo pair's draft for the demo
+  /// empty list: nothing but the forms of answers. "auto": the demo pair's draft for the demo
   /// target, "mtp" where the checkpoint brings it, else "suffix". "suffix" and a model: both; the
   /// look-up drafts where its matches promise more than the model does, and alone where the model
   /// does not pay.
@@ -252,7 +252,7 @@ struct Metrics {
   std::uint64_t judged = 0;
   /// Drafted tokens that the target accepted.
   std::uint64_t accepted = 0;
-  /// Judged and accepted tokens of each drafter.
+  /// Judged and accepted tokens of each drafter; "form" comes last where forms of answers draft.
   std::vector<DrafterCounts> drafters{};
   /// Accepted tokens by their place in the window; index 0 is a window's first token.
   std::vector<std::uint64_t> accepted_by_position{};
@@ -408,8 +408,8 @@ public:
   ModelInfo target() const;                     ///< The target where it is now.
   std::optional<ModelInfo> draft_model() const; ///< None: no model drafts.
   /// Names what drafts, for Request::drafter: "suffix" or "ngram" before "model" (any that has
-  /// weights), or "drafter" (EngineOptions::custom_drafter). Empty: nothing drafts, and every
-  /// request runs plain.
+  /// weights), or "drafter" (EngineOptions::custom_drafter). Empty: nothing drafts but the forms of
+  /// answers, "form", which are not among these.
   const std::vector<std::string>& drafters() const;
   Metrics metrics() const;
   /// Begins to watch the lanes.

@@ -46,7 +46,7 @@ enum class FinishReason { stop, length, cancelled, deadline, error };
 
 /// Counts of the tokens of one drafter.
 struct DrafterCounts {
-  std::string name{};       ///< A name that Engine::drafters gives.
+  std::string name{};       ///< A name that Engine::drafters gives, or "form".
   std::uint64_t judged = 0; ///< Accepted plus first rejections.
   std::uint64_t accepted = 0;
 
@@ -75,7 +75,9 @@ struct SpeculationStats {
   bool windows_cut = false;
   /// Calls of a Drafter that failed while the request was open.
   std::uint64_t drafter_failures = 0;
-  std::vector<DrafterCounts> drafters{}; ///< One per drafter, in the order of Engine::drafters.
+  /// One per drafter, in the order of Engine::drafters; "form" comes last where the form of the
+  /// answer drafts.
+  std::vector<DrafterCounts> drafters{};
 
   std::uint64_t discarded() const { return drafted > judged ? drafted - judged : 0; }
   double acceptance_rate() const { return judged ? double(accepted) / double(judged) : 0; }

@@ -101,8 +101,8 @@ struct Request {
 
   std::optional<SpeculationMode> speculation{}; ///< Default: the engine's.
   std::optional<int> window{};                  ///< Fixed window length K; default: the engine's.
-  /// Which of Engine::drafters drafts, or "none". Default: for each token the one that promises
-  /// more.
+  /// Which of Engine::drafters drafts, or "form", or "none". Default: for each token the one that
+  /// promises more; where there is a `constraint`, what that says of the text comes first.
   std::optional<std::string> drafter{};
   VerifyRule verify = VerifyRule::automatic;
   /// Drafts may come from the answers to requests of the same scope, never from those of another

@@ -6,6 +6,7 @@
 #include "tests/support/files.hpp"
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,6 +42,12 @@ public:
                      TokenId next) {
     sampling::TokenMask mask;
     return !form.next({output, 0, {}}, mask) || sampling::allows(mask, next);
+  }
+
+  /// What the form says comes behind an output.
+  static std::optional<sampling::FormToken> told(const sampling::Constraint& form,
+                                                 std::span<const TokenId> output) {
+    return form.foretell({output, 0, {}});
   }
 
   /// Whether an answer may be this text, and end with it.

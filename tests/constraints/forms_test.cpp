@@ -75,12 +75,83 @@ TEST_CASE("a mask is a function of the output, whatever was asked or expected be
     CHECK(anew->next({output, 0, {}}, fresh) == restricted);
     if (restricted)
       CHECK(mask == fresh);
+    const auto told = Forms::told(*asked, output);
+    const auto told_anew = Forms::told(*anew, output);
+    CHECK(told.has_value() == told_anew.has_value());
+    if (told && told_anew) {
+      CHECK(told->token == told_anew->token);
+      CHECK(told->kind == told_anew->kind);
+      CHECK(sampling::allows(fresh, told->token));
+      CHECK((told->kind == sampling::FormToken::Kind::only) ==
+            sampling::only_token(fresh).has_value());
+    }
     TokenId next = TokenId(chance() % unsigned(vocabulary)); // mostly outside the form
     while (restricted && chance() % 8 && !sampling::allows(mask, next))
       next = (next + 1) % vocabulary;
     output.push_back(next);
     outputs.push_back(std::move(output));
   }
+}
+
+TEST_CASE("a form says what comes next wherever all that may come is the beginning of one text") {
+  using Kind = sampling::FormToken::Kind;
+  Forms forms;
+  const std::string text = "def elephant(self):";
+  const auto choice = forms.choice({text}).value();
+  std::vector<TokenId> output;
+  std::string said;
+  for (auto told = Forms::told(*choice, output); told && told->token != Forms::end_of_text;
+       told = Forms::told(*choice, output)) {
+    CHECK(told->kind != Kind::usual);
+    output.push_back(told->token);
+    said += forms.tokenizer().bytes(told->token);
+  }
+  CHECK(said == text);
+  std::vector<TokenId> letters; // and whoever draws may spell it otherwise
+  for (const char c : text) {
+    const std::vector<TokenId> letter = forms.tokenizer().encode(std::string(1, c), false);
+    REQUIRE(letter.size() == 1);
+    CHECK(Forms::allows(*choice, letters, letter.front()));
+    letters.push_back(letter.front());
+  }
+  CHECK(output.size() < text.size() / 2); // the tokens are the longest that fit
+  CHECK(Forms::told(*choice, output)->kind == Kind::only);
+  const auto parting = forms.choice({"return x", "return y"}).value();
+  output.clear();
+  while (const auto told = Forms::told(*parting, output))
+    output.push_back(told->token);
+  CHECK(forms.tokenizer().decode(output).starts_with("return"));
+  CHECK(forms.tokenizer().decode(output).size() < 8);
+  const auto open = forms.compile(Constraint::Kind::regex, "a+").value();
+  CHECK(!Forms::told(*open, forms.tokenizer().encode("a", false))); // the text may end there
+}
+
+TEST_CASE("JSON goes on with the blanks that are usual, and with keys alone where it has others") {
+  using Kind = sampling::FormToken::Kind;
+  Forms forms;
+  const auto person = forms
+                          .compile(Constraint::Kind::json_schema,
+                                   R"({"type": "object", "properties": {"given_name": {"type":
+                                     "integer"}, "age": {"type": "integer"}},
+                                     "required": ["given_name", "age"]})")
+                          .value();
+  const auto told_by = [&](std::string begun) {
+    std::vector<TokenId> output = forms.tokenizer().encode(begun, false);
+    std::vector<Kind> kinds;
+    const std::size_t given = output.size();
+    for (auto told = Forms::told(*person, output); told && output.size() < given + 20;
+         told = Forms::told(*person, output)) {
+      kinds.push_back(told->kind);
+      output.push_back(told->token);
+    }
+    return std::pair(forms.tokenizer().decode(std::span(output).subspan(given)), kinds);
+  };
+  CHECK(told_by("").first == R"({"given_name": )");
+  CHECK(told_by(R"({"given_name": 3)").first == ""); // another digit may come
+  CHECK(told_by(R"({"given_name": 3,)").first ==
+        R"( "age": )"); // and no sign, which would be the longest token
+  CHECK(told_by("{\n\t\"").first == "given_name\"");
+  CHECK(told_by("{\n\t\"").second.front() != Kind::usual);
 }
 
 TEST_CASE("forms that strangers make large, deep or slow are refused, or answered in time") {

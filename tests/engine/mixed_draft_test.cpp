@@ -107,7 +107,7 @@ TEST_CASE("a request may say who drafts") {
   REQUIRE_FALSE(refused);
   CHECK(refused.error().text() ==
         "Request::drafter is 'demo', which does not draft here: give none "
-        "or suffix or model, or leave it out");
+        "or suffix or model or form, or leave it out");
 }
 
 TEST_CASE("killed again and again, a look-up and a model lose no token, and are disabled") {

@@ -207,6 +207,14 @@ private:
     parts.scheduler.telemetry = telemetry_;
     parts.scheduler.faults = faults();
     parts.faults = faults();
+    const bool forms = setting_.forms != Setting::Forms::none;
+    parts.scheduler.forms_draft = forms;
+    if (forms || setting_.beside_model)
+      parts.scheduler.drafters = telemetry_->drafters = drafters();
+    if (forms)
+      telemetry_->drafters.emplace_back(scheduling::form_drafter);
+    if (setting_.forms == Setting::Forms::alone)
+      parts.scheduler.policy.mode = SpeculationMode::off;
     const auto map = make_map();
     parts.target = {{target, devices[0], make_pool(*target, setting_.page_tokens)},
                     setting_.prefill_chunk + logit_rows,
@@ -216,9 +224,9 @@ private:
     for (std::size_t i = 1; i < stages.size(); ++i)
       parts.target.behind.push_back(
           {stages[i], devices[i], make_pool(*stages[i], setting_.page_tokens)});
-    parts.sampler = {vocabulary, setting_.drafter && !setting_.beside_model ? 0 : 1,
-                     telemetry_}; // a Drafter draws nothing
-    if (setting_.drafter && !setting_.beside_model) {
+    const bool by_model = !drafters().empty() && drafters().back() == "model";
+    parts.sampler = {vocabulary, by_model ? 1 : 0, telemetry_}; // a Drafter draws nothing
+    if (!by_model) {
       parts.draft = drafter_parts(device);
       return parts;
     }
@@ -240,10 +248,10 @@ private:
                                          map};
     if (setting_.beside_model) {
       drafting.lookup = std::make_shared<execution::DrafterHost>(setting_.drafter(), telemetry_);
-      drafting.lookup_device = device;
       parts.scheduler.policy.lookup = true;
-      parts.scheduler.drafters = telemetry_->drafters = {"suffix", "model"};
     }
+    if (forms || setting_.beside_model)
+      drafting.lookup_device = device;
     const auto make_step = [drafting](std::shared_ptr<execution::DraftQueue> queue,
                                       const std::shared_ptr<gpu::Device>&) {
       return std::make_shared<execution::DraftStep>(drafting, std::move(queue));
@@ -274,9 +282,21 @@ private:
     return parts;
   }
 
+  /// The names of what drafts beside the forms of answers.
+  std::vector<std::string> drafters() const {
+    if (setting_.forms == Setting::Forms::alone)
+      return {};
+    if (!setting_.drafter)
+      return {"model"};
+    return setting_.beside_model ? std::vector<std::string>{"suffix", "model"}
+                                 : std::vector<std::string>{"suffix"};
+  }
+
   actors::DraftModelParts drafter_parts(std::shared_ptr<gpu::Device> device) {
-    const auto watched = std::make_shared<WatchedDrafter>(setting_.drafter(), *probe_);
-    const auto host = std::make_shared<execution::DrafterHost>(watched, telemetry_);
+    std::shared_ptr<execution::DrafterHost> host;
+    if (setting_.forms != Setting::Forms::alone)
+      host = std::make_shared<execution::DrafterHost>(
+          std::make_shared<WatchedDrafter>(setting_.drafter(), *probe_), telemetry_);
     const execution::DrafterStep::Parts drafting{host, device, setting_.target.vocabulary,
                                                  telemetry_, setting_.q_rows};
     const auto make_step = [drafting](std::shared_ptr<execution::DraftQueue> queue,

@@ -44,6 +44,9 @@ struct Setting {
   std::vector<std::string> words;
   std::vector<std::string> draft_words;
   std::function<std::shared_ptr<Drafter>()> drafter; ///< In the model's place; empty: that drafts.
+  /// What the forms of answers draft beside: nothing, by themselves, or whatever drafts.
+  enum class Forms { none, alone, beside };
+  Forms forms = Forms::none;
   bool beside_model = false; ///< The drafter is a look-up that has turns on the model's lane.
   /// The draft is behind a wire that takes so long each way; 0: it is in the engine.
   base::Duration one_way{};

@@ -1,5 +1,7 @@
 // What is drafted for whom.
 #include "scheduling/draft_planning.hpp"
+#include "scheduling/round_meter.hpp"
+#include "tests/sampling/toy_constraint.hpp"
 #include "tests/scheduling/scheduler_world.hpp"
 
 #include <doctest/doctest.h>
@@ -76,4 +78,87 @@ TEST_CASE("a window that is drafted ahead costs what it takes longer than a step
   CHECK(window_at(0.05) == 16);
   CHECK(window_at(0.3) == 2); // a step covers one
   CHECK(window_at(0.9) == 1);
+}
+
+namespace {
+
+/// The first of three sequences says something in a form.
+Sequences one_forms() {
+  Sequences sequences = sequences_of(100);
+  auto spec = *sequences[1].spec;
+  spec.warping.constraint = std::make_shared<TellingConstraint>(8, 1);
+  sequences[1].spec = std::make_shared<speculation::SequenceSpec>(std::move(spec));
+  return sequences;
+}
+
+} // namespace
+
+TEST_CASE("a form drafts whatever the drafters do, and lengthens windows that are not fixed") {
+  SchedulerConfig config = drafting(SpeculationMode::sync, 3);
+  config.forms_draft = true;
+  config.drafters = {"model"};
+  Sequences sequences = one_forms();
+  EpochMint epochs(1);
+  StepCost cost;
+  DraftHealth health(true, {});
+  health.replaced_by(1); // it is there
+  const auto plan_of = [&](const SchedulerConfig& by, SequenceId id) {
+    return DraftPlanning(by, sequences, epochs, cost, health).plan_for(sequences[id]);
+  };
+  CHECK(plan_of(config, 1).form_window == 3); // a fixed window stays as it is
+  CHECK(plan_of(config, 2).form_window == 0);
+  config.policy.window.reset();
+  CHECK(plan_of(config, 1).form_window == 16);
+  CHECK(plan_of(config, 1).window < 16);
+  CHECK(!plan_of(config, 1).form_alone);
+  config.policy.mode = SpeculationMode::off; // as it is chosen where drafts do not pay
+  CHECK(plan_of(config, 1).form_alone);
+  CHECK(plan_of(config, 1).window == 16);
+  CHECK(plan_of(config, 2).mode == SpeculationMode::off);
+  config.policy.mode = SpeculationMode::sync;
+  config.drafters.clear();
+  CHECK(plan_of(config, 1).form_alone);
+  CHECK(plan_of(config, 2).mode == SpeculationMode::off);
+  config.drafters = {"model"};
+  for (int round = 0; round < 100; ++round) // windows of which nothing comes true
+    sequences[1].health.observe(4, 0, 4);
+  CHECK(!sequences[1].health.pays());
+  CHECK(plan_of(config, 1).form_alone);
+  CHECK(DraftPlanning(config, sequences, epochs, cost, health).speculates(sequences[1], {}));
+}
+
+TEST_CASE("what a form wrote teaches nothing of those who draft") {
+  SchedulerConfig config = drafting(SpeculationMode::sync, 1);
+  config.policy.window.reset();
+  config.forms_draft = true;
+  config.drafters = {"model"};
+  Sequences sequences = one_forms();
+  EpochMint epochs(1);
+  StepCost cost;
+  const DraftHealth health(true, {});
+  DraftPlanning planning(config, sequences, epochs, cost, health);
+  Verdict verdict;
+  verdict.window = 9;
+  verdict.judged = 8;
+  verdict.accepted = 7;
+  verdict.formed = 6;
+  verdict.formed_judged = verdict.formed_accepted = 5;
+  verdict.tokens = Tokens(8, 7);
+  planning.learn(sequences[1], verdict);
+  CHECK(sequences[1].acceptance.weight == 3);
+  CHECK(sequences[1].acceptance.value == doctest::Approx(2.0 / 3));
+
+  InFlightBatch flight;
+  flight.batch.entries.resize(1);
+  flight.batch.entries[0].length = 1;
+  flight.mode = SpeculationMode::sync;
+  Verdicts verdicts;
+  verdicts.sequences = {verdict};
+  base::Telemetry telemetry;
+  const auto round = RoundMeter().end(flight, verdicts, {}, telemetry);
+  CHECK(round.window == 3);
+  CHECK(round.judged == 3);
+  CHECK(round.accepted == 2);
+  CHECK(round.formed == 6);
+  CHECK(round.tokens == 3);
 }

@@ -165,8 +165,10 @@ void SimulatedEngine::add_draft(actors::EngineParts& parts) {
     return;
   }
   const auto on = device(w.draft_step, 1);
+  parts.scheduler.forms_draft = true;
   if (options_.drafter) {
     parts.scheduler.policy.lookahead = Lookahead::chain;
+    parts.scheduler.drafters = {"drafter"};
     parts.draft = drafter_parts(on);
     return;
   }
@@ -186,10 +188,11 @@ void SimulatedEngine::add_draft(actors::EngineParts& parts) {
                                        w.q_rows,
                                        nullptr,
                                        map};
+  drafting.lookup_device = on;
+  parts.scheduler.drafters = {"model"};
   if (w.looks_up) {
     drafting.lookup = std::make_shared<execution::DrafterHost>(
         std::make_shared<speculation::SuffixDrafter>(suffix_tokens), telemetry_);
-    drafting.lookup_device = on;
     parts.scheduler.policy.lookup = true;
     parts.scheduler.drafters = telemetry_->drafters = {"suffix", "model"};
   }

@@ -35,6 +35,7 @@ enum Witness::Probe : std::size_t {
   died_in_pre_enqueued_step,
   passed_behind,
   judged_both,
+  judged_forms,
   target_moved,
   chunk_behind_another,
   chunk_out_of_turn,
@@ -69,6 +70,7 @@ constexpr std::array names{
     "death of an actor while a pre-enqueued step runs",
     "verdict after a pass of the draft that stood ready",
     "window that a look-up and the model wrote together",
+    "window that the form of an answer and a drafter wrote together",
     "target moved to its standby",
     "chunk of a prompt behind one in flight",
     "chunk that came before the one that it follows",
@@ -257,6 +259,8 @@ void Witness::sees(const Verdicts& verdicts) {
     }
     if (verdict.looked_up > 0 && verdict.looked_up < verdict.judged)
       reached(judged_both);
+    if (verdict.formed_judged > 0 && verdict.formed_judged < verdict.judged)
+      reached(judged_forms);
     if (verdicts.batch == step_.id && holding_.contains(verdict.sequence))
       recomputing_.erase(verdict.sequence);
   }

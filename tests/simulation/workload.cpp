@@ -16,7 +16,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int vocabulary = 8;
-constexpr TokenId no_token = -1;
 
 class Draw {
 public:
@@ -174,7 +173,7 @@ Workload draw_local_workload(std::uint64_t seed) {
   for (Job& job : w.jobs)
     if (draw.chance(0.2))
       job.spec.warping.constraint =
-          std::make_shared<ToyConstraint>(vocabulary, job.spec.noise.seed, 3, no_token);
+          std::make_shared<TellingConstraint>(vocabulary, job.spec.noise.seed);
   w.target.recurrent = w.stages == 1 && w.shards == 1 && draw.chance(0.4);
   return w;
 }

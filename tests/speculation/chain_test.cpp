@@ -381,3 +381,18 @@ TEST_CASE("whoever wants to know of forks is told when those of a pass are there
   CHECK(told == 1);
   CHECK(seen == 2);
 }
+
+TEST_CASE("a token that cost nothing makes room for another one") {
+  const auto chain = std::make_shared<Chain>(7);
+  chain->begin(10, 12, 15);
+  chain->lengthen();
+  CHECK(chain->window_end() == 13);
+  CHECK(chain->limit() == 16);
+  chain->bind(11);
+  chain->put(10, token_at(10), nullptr, {}, Writer::form);
+  CHECK(chain->writer(10) == Writer::form);
+  CHECK(draw_all(*chain) == 5);
+  CHECK(chain->writer(11) == Writer::drafter);
+  chain->extend(14, 17); // a verdict plans anew
+  CHECK(chain->window_end() == 14);
+}

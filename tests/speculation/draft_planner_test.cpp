@@ -331,8 +331,8 @@ TEST_CASE("a model goes on behind what a look-up wrote, all of which it reads in
   at.drafters = {.model = true, .lookup = true, .chance = 0.5};
   world.planner.take({at});
   at.chain->bind(5);
-  at.chain->put(3, 7, nullptr, {}, true);
-  at.chain->put(4, 8, nullptr, {}, true);
+  at.chain->put(3, 7, nullptr, {}, Writer::lookup);
+  at.chain->put(4, 8, nullptr, {}, Writer::lookup);
   const DraftPass pass = world.planner.plan();
   REQUIRE(pass.parts.size() == 1);
   CHECK(pass.parts[0].tokens == Tokens{1, 2, 3, 7, 8});

@@ -1,11 +1,13 @@
 """Draws answers that are held to JSON schemas, and lets the library `jsonschema` judge each: none may be invalid.
 
 Usage: schema_check.py [COUNT [SEED]]   (from the repository's root; needs build/release/tools/reference/schema_walk)
+       schema_check.py --answers COUNT [--schemas N] [--model M] [--draft D]   (needs .../schema_answers)
 
 The schemas are those of the JSON Schema Test Suite (drafts 7 and 2020-12, from the source package of PyPI's jsonschema,
 unpacked in build/reference-schema_check), and COUNT generated ones. A schema may be refused, by name; what is taken holds.
+With --answers a model gives COUNT answers in turn, at T = 0, 0.8 and 1.5, to N (200) of the suite's schemas that are taken.
 """
-import collections, json, pathlib, random, subprocess, sys, tarfile
+import argparse, collections, itertools, json, pathlib, random, subprocess, sys, tarfile
 import jsonschema
 
 FOLDER = pathlib.Path("build/reference-schema_check")
@@ -107,18 +109,19 @@ def wrong(schema, text):
     return error and error.message
 
 
-def check(title, schemas):
-    out = subprocess.run(PROGRAM, input="\n".join(schemas) + "\n", stdout=subprocess.PIPE, text=True, timeout=3600)
+def check(title, schemas, program=PROGRAM):
+    out = subprocess.run(program, input="\n".join(schemas) + "\n", stdout=subprocess.PIPE, text=True, timeout=36000)
     answers = [json.loads(line) for line in out.stdout.splitlines()]
     if len(answers) != len(schemas):
-        sys.exit(f"{PROGRAM[0]} ended at {schemas[len(answers)]}")
+        sys.exit(f"{program[0]} ended at {schemas[len(answers)]}")
     counts, refused = collections.Counter(), collections.Counter()
     for schema, answer in zip(schemas, answers):
         if "error" in answer:
             refused[answer["error"][:100]] += 1
             continue
         counts["taken"] += 1
-        counts["ended in nothing"] += answer["dead_ends"]
+        counts["ended in nothing"] += answer.get("dead_ends", 0)
+        counts["cut"] += answer.get("cut", 0)
         for text in answer["texts"]:
             error = wrong(json.loads(schema), text)
             counts["invalid" if error else "valid"] += 1
@@ -130,7 +133,26 @@ def check(title, schemas):
     return counts["invalid"] + counts["ended in nothing"]
 
 
+def check_answers(options):
+    """Several answers to each schema that is taken, as many to each."""
+    def taken(schema):
+        out = subprocess.run(PROGRAM, input=schema + "\n", stdout=subprocess.PIPE, text=True, check=True)
+        return "error" not in json.loads(out.stdout)
+    schemas = list(itertools.islice(filter(taken, suite()), options.schemas))
+    each = -(-options.answers // len(schemas))
+    program = [PROGRAM[0].replace("schema_walk", "schema_answers"), options.model, options.draft, str(each)]
+    return check(f"{each} answers of {options.model} to each", schemas, program)
+
+
 def main():
+    if "--answers" in sys.argv:
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--answers", type=int)
+        parser.add_argument("--schemas", type=int, default=200)
+        parser.add_argument("--model", default="demo")
+        parser.add_argument("--draft", default="suffix")
+        failed = check_answers(parser.parse_args())
+        sys.exit(f"{failed} answers are not held to their schemas" if failed else 0)
     numbers = [int(a) for a in sys.argv[1:] if a.isdigit()]
     count, seed = (numbers + [1000, 1][len(numbers):])[:2]
     failed = check("JSON Schema Test Suite", suite())
