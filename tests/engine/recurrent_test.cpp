@@ -12,14 +12,6 @@ using namespace paceline::testing;
 
 namespace {
 
-constexpr const char* recurrent_models[] = {"Qwen 3.5",
-                                            "Qwen 3.5 that ends with a recurrent layer",
-                                            "Qwen 3.5 MoE",
-                                            "Granite 4",
-                                            "Granite 4 without experts, with its options",
-                                            "LFM 2",
-                                            "LFM 2 with its options",
-                                            "LFM 2 MoE"};
 /// One for each kind of mixer.
 constexpr const char* kinds[] = {"Qwen 3.5", "Granite 4", "LFM 2"};
 
@@ -27,7 +19,7 @@ constexpr const char* kinds[] = {"Qwen 3.5", "Granite 4", "LFM 2"};
 
 TEST_CASE("with a recurrent target: the same tokens in every mode, chunk, page, batch and team") {
   const TinyModel draft("Qwen 3");
-  for (const char* name : recurrent_models) {
+  for (const char* name : models::test::recurrent_cases) {
     CAPTURE(std::string(name));
     const TinyModel target(name);
     const auto requests = requests_to(4);
@@ -62,7 +54,7 @@ TEST_CASE("with a recurrent target: the same tokens in every mode, chunk, page, 
 }
 
 TEST_CASE("a recurrent sequence that loses its pages begins with an empty state") {
-  const TinyModel target(recurrent_models[0], {{"max_position_embeddings", 2048}});
+  const TinyModel target(kinds[0], {{"max_position_embeddings", 2048}});
   const auto requests = requests_to(6, 800);
   const Answers expected = alone(target, requests);
   EngineOptions options = options_of(target);
@@ -153,7 +145,7 @@ TEST_CASE("a recurrent target in stages: each has the states of its layers, and 
 }
 
 TEST_CASE("a recurrent draft of the target's own weights: the same tokens in every mode") {
-  for (const char* name : recurrent_models) {
+  for (const char* name : models::test::recurrent_cases) {
     CAPTURE(std::string(name));
     check_modes(TinyModel(name));
   }
@@ -179,7 +171,7 @@ TEST_CASE("a recurrent draft for another target: the same tokens, with look-ups 
 }
 
 TEST_CASE("what recurrent models do not do yet is refused by name") {
-  const TinyModel target(recurrent_models[0]);
+  const TinyModel target(kinds[0]);
   EngineOptions options = options_of(target);
   options.drafters = {target.path()};
   options.draft_devices = {"cpu:0", "cpu:1"};
