@@ -4,6 +4,8 @@
 #include "actors/system/timekeeper.hpp"
 #include "execution/draft_step.hpp"
 #include "execution/drafter_step.hpp"
+#include "models/synthetic/scripted.hpp"
+#include "models/synthetic/scripted_rows.hpp"
 #include "tests/exactness/draft_there.hpp"
 #include "tests/exactness/watched_device.hpp"
 #include "tests/support/word_tokenizer.hpp"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/telemetry.hpp"
-#include "models/synthetic/scripted.hpp"
+#include "models/synthetic/scripted_options.hpp"
 #include "speculation/policy.hpp"
 #include "speculation/sequence.hpp"
 #include "tests/exactness/coarse_rules.hpp"

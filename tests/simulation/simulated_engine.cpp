@@ -3,6 +3,7 @@
 #include "actors/request_sink.hpp"
 #include "execution/draft_step.hpp"
 #include "execution/drafter_step.hpp"
+#include "models/synthetic/scripted.hpp"
 #include "nodes/limits.hpp"
 #include "nodes/node_device.hpp"
 #include "speculation/lookup/suffix_drafter.hpp"

@@ -1,5 +1,6 @@
 #include "tests/simulation/workload.hpp"
 
+#include "models/synthetic/scripted_rows.hpp"
 #include "sampling/rules.hpp"
 #include "sampling/stop.hpp"
 #include "tests/sampling/toy_constraint.hpp"

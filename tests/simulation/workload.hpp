@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/clock.hpp"
-#include "models/synthetic/scripted.hpp"
+#include "models/synthetic/scripted_options.hpp"
 #include "paceline/engine.hpp"
 #include "speculation/sequence.hpp"
 #include "tests/simulation/fault_plan.hpp"
