@@ -20,7 +20,7 @@ inline std::vector<Request> both_requests() {
 
 using Answers = std::vector<std::vector<TokenId>>;
 
-/// Of requests that decode as one batch. stats: what was judged and accepted is added.
+/// Returns the answers to requests that decode as one batch. stats: gets what was judged, added.
 inline Answers answers_of(const EngineOptions& options, const std::vector<Request>& requests,
                           SpeculationStats* stats = nullptr) {
   Engine engine = open_engine(options);

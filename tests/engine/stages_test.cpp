@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr std::array<std::pair<int, int>, 5> shapes{{{2, 1}, {3, 1}, {4, 1}, {1, 2}, {2, 3}}};
-/// Of different length, half of them greedy, half `coupled` with warpers; one scores its prompt.
+/// Requests of several lengths, half greedy, half `coupled` with warpers; one scores its prompt.
 std::vector<Request> staged_requests() {
   std::vector<Request> all;
   for (const int length : {1, 5, 17, 40, 64, 90}) {

@@ -305,7 +305,7 @@ private:
     simulation_.tell(wiring_.facade, std::move(request));
   }
 
-  /// After an exponential time somebody dies, whatever goes on then; and so on.
+  /// Somebody dies after an exponential time, whatever goes on then; and so on.
   void kill_later() {
     const double u = double((moments_() >> 11) + 1) * 0x1p-53;
     const auto victim = std::size_t(moments_() % 5);

@@ -17,7 +17,7 @@ public:
   explicit WatchedOperations(const Watch& watch)
       : watch_(watch), team_(gpu::cpu::scalar_kernels(), 1), cpu_(team_, 0) {}
 
-  /// Of a step in shards one after the other has its part.
+  /// Begins a piece. In a step in shards these have their parts one after the other.
   void begin_piece(int number, bool in_shards) {
     piece_ = number;
     shards_ = {0, in_shards ? watch_.shards : 1};
@@ -58,7 +58,7 @@ private:
   std::vector<gpu::ProposeTask> drawn_;
 };
 
-/// As many as shards, which have nothing to do with each other.
+/// Returns a pacemaker for each shard; they have nothing to do with each other.
 std::vector<Pacemaker> pacemakers_of(const Watch& watch, const std::string& role) {
   std::vector<Pacemaker> pacemakers;
   for (int shard = 0; shard < watch.shards; ++shard)
@@ -67,7 +67,7 @@ std::vector<Pacemaker> pacemakers_of(const Watch& watch, const std::string& role
   return pacemakers;
 }
 
-/// At any time one callback is pending, or the queue is empty.
+/// A lane's queue: one callback is pending at any time, or the queue is empty.
 class LaneState : public std::enable_shared_from_this<LaneState> {
 public:
   LaneState(Watch watch, const std::string& role)
@@ -78,7 +78,7 @@ public:
     if (!std::exchange(busy_, true))
       call_after(0ns, &LaneState::advance);
   }
-  /// From any thread; a run ends with idle lanes, so that nothing is left to retire.
+  /// Threads: any. A run ends with idle lanes, so that nothing is left to retire.
   void close() { closing_ = true; }
 
 private:

@@ -29,7 +29,8 @@ std::vector<AttentionSetting> attention_variants() {
   return all;
 }
 
-// In double precision, from the definition; keys and values rounded as the cache rounds them.
+// Computes attention in double precision from its definition, with keys and values rounded as the
+// cache rounds them.
 Matrix exact_attention(const AttentionInput& input, int sequence, const AttentionSetting& setting) {
   const int query = input.heads.query;
   const int kv = input.heads.kv;

@@ -61,7 +61,7 @@ void check_refused(const test::TemporaryFolder& folder, const std::vector<std::s
     CHECK_MESSAGE(head.error().text().find(word) != std::string::npos, head.error().text());
 }
 
-/// With options of config.json changed.
+/// Checks that a head is refused with options of its config.json changed.
 void check_config_refused(std::string_view name, const json::object& change,
                           const std::vector<std::string>& words) {
   const test::TemporaryFolder folder;
@@ -73,7 +73,7 @@ void check_config_refused(std::string_view name, const json::object& change,
   check_refused(folder, words);
 }
 
-/// With model.safetensors changed.
+/// Checks that a head is refused with its model.safetensors changed.
 template <class Change>
 void check_weights_refused(std::string_view name, Change change,
                            const std::vector<std::string>& words) {

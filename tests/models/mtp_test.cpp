@@ -46,7 +46,7 @@ std::vector<TokenId> prompt_of(std::string_view name) {
   return test::ids_of(test::reference_case(name).at("prompt"));
 }
 
-/// With model.safetensors changed.
+/// Loads the head with its model.safetensors changed.
 template <class Change>
 Result<Head> changed(std::string_view name, const Change& change) {
   const test::TemporaryFolder folder;

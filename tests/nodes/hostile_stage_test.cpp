@@ -125,7 +125,7 @@ std::vector<NamedLie> lies_of_opening() {
   };
 }
 
-/// Of all lies each ends its connection, and what was asked for meanwhile goes on with the next.
+/// Checks that each lie ends its connection, and what was asked for goes on with the next one.
 /// again: the stage is asked for anew.
 void check_cut_off(const std::vector<NamedLie>& all, bool again) {
   const auto honest = open_stage_node();

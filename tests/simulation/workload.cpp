@@ -22,7 +22,7 @@ constexpr TokenId no_token = -1;
 class Draw {
 public:
   explicit Draw(std::uint64_t seed) : random_(seed) {}
-  /// From low to high, both included.
+  /// Draws from low to high, both included.
   int between(int low, int high) { return low + int(random_() % std::uint64_t(high - low + 1)); }
   bool chance(double p) { return double(random_() >> 11) * 0x1p-53 < p; }
   base::Duration between(base::Duration low, base::Duration high) {
@@ -190,7 +190,7 @@ void move_draft(Workload& w) {
   w.machines.push_back({.drafts = true});
 }
 
-/// At least one stage behind the first.
+/// Moves at least one stage behind the first.
 void move_stages(Workload& w, Draw& draw) {
   w.shards = 1;
   w.stages = draw.between(2, 4);

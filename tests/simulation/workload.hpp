@@ -78,7 +78,7 @@ struct Workload {
   }
 };
 
-/// With other machines it is the same as far as that can be.
+/// Draws a workload. With other machines it is the same as far as that can be.
 Workload draw_workload(std::uint64_t seed, Elsewhere elsewhere = Elsewhere::nothing);
 
 /// The output of one request by the scripted model alone, without actors: plain decoding.
