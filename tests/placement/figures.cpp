@@ -8,11 +8,11 @@
 #include "placement/controller.hpp"
 #include "placement/estimate.hpp"
 #include "placement/planner.hpp"
-#include "placement/queueing.hpp"
 #include "tests/placement/curves.hpp"
 #include "tests/placement/pays.hpp"
 #include "tests/placement/points.hpp"
 #include "tests/placement/problems.hpp"
+#include "tests/placement/queueing.hpp"
 
 #include <array>
 #include <chrono>
