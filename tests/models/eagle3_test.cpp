@@ -6,6 +6,7 @@
 #include "tests/models/head_pair.hpp"
 #include "tests/models/reference_checkpoint.hpp"
 #include "tests/models/weights_file.hpp"
+#include "tests/support/says.hpp"
 
 #include <algorithm>
 #include <boost/json.hpp>
@@ -58,7 +59,7 @@ void check_refused(const test::TemporaryFolder& folder, const std::vector<std::s
   const auto head = load_head_in(folder);
   REQUIRE_FALSE(head);
   for (const std::string& word : words)
-    CHECK_MESSAGE(head.error().text().find(word) != std::string::npos, head.error().text());
+    CHECK(testing::says(head.error(), word));
 }
 
 /// Checks that a head is refused with options of its config.json changed.
