@@ -3,6 +3,7 @@
 
 #include "tests/engine/world.hpp"
 #include "tests/support/requests.hpp"
+#include "tests/support/says.hpp"
 
 #include <doctest/doctest.h>
 
@@ -42,10 +43,9 @@ inline Answers plain_answers_of(EngineOptions options, const std::vector<Request
 }
 
 inline void check_refused(const EngineOptions& options, const std::vector<std::string>& words) {
-  const auto engine = Engine::open(options);
-  REQUIRE_FALSE(engine);
+  const Error error = refused(options);
   for (const std::string& word : words)
-    CHECK_MESSAGE(engine.error().text().find(word) != std::string::npos, engine.error().text());
+    CHECK(says(error, word));
 }
 
 /// Kills the draft in the middle of two answers, three times: no token is lost, and the last time

@@ -5,7 +5,6 @@
 
 #include <doctest/doctest.h>
 
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -21,9 +20,6 @@ using namespace paceline::testing;
 using namespace std::chrono_literals;
 
 namespace {
-
-constexpr std::array modes{SpeculationMode::off, SpeculationMode::sync, SpeculationMode::overlap,
-                           SpeculationMode::automatic};
 
 std::unique_ptr<nodes::Node> open_stage_node(std::uint16_t port = 0,
                                              std::vector<std::string> targets = {"demo"}) {
@@ -48,11 +44,7 @@ constexpr std::size_t scored = 2; // a prompt of many tokens
 
 /// Greedy and `coupled`; one prompt is several pieces long, and one is scored.
 std::vector<Request> requests() {
-  std::vector<Request> all;
-  for (const char* prompt : {"def", "import os\nimport sys\n\ndef main():\n", "class A:\n"}) {
-    all.push_back(repeatable(prompt, 24));
-    all.push_back(repeatable(prompt, 24, 5 + all.size()));
-  }
+  std::vector<Request> all = code_requests();
   std::string text;
   for (int line = 0; line < 60; ++line)
     text += "    value_" + std::to_string(line) + " = " + std::to_string(line * line) + "\n";
@@ -93,7 +85,7 @@ bool contains(const std::string& text, const std::string& part) {
 TEST_CASE("a stage on a node: the bits of one device, in every mode and batch") {
   const auto node = open_stage_node();
   const Expected expected = on_one_device();
-  for (const SpeculationMode mode : modes) {
+  for (const SpeculationMode mode : all_modes) {
     CAPTURE(std::string(to_string(mode)));
     EngineOptions options = in_two(*node);
     options.speculation = mode;
@@ -154,7 +146,7 @@ TEST_CASE("rows that cross in bf16: a numeric setting of its own, alike in every
   const auto reserve = open_stage_node();
   const Expected exact = on_one_device();
   std::optional<Expected> rounded;
-  for (const SpeculationMode mode : modes) {
+  for (const SpeculationMode mode : all_modes) {
     CAPTURE(std::string(to_string(mode)));
     EngineOptions options = in_two(*node);
     options.node_rows = NumberFormat::bf16;
