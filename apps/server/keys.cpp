@@ -1,10 +1,10 @@
 #include "apps/server/keys.hpp"
 
+#include "base/parse_number.hpp"
 #include "sampling/fields.hpp"
 
 #include <algorithm>
 #include <boost/beast/core/string.hpp>
-#include <charconv>
 #include <cstdlib>
 #include <fmt/format.h>
 #include <fstream>
@@ -40,10 +40,8 @@ std::optional<int> read_weight(std::string_view text) {
   if (!text.starts_with(name))
     return std::nullopt;
   text.remove_prefix(name.size());
-  int weight = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), weight);
-  const bool whole = error == std::errc() && end == text.data() + text.size();
-  return whole && weight_range.allows(weight) ? std::optional(weight) : std::nullopt;
+  const auto weight = base::parse_number<int>(text);
+  return weight && weight_range.allows(*weight) ? weight : std::nullopt;
 }
 
 Result<Keys> read_file(const std::string& file) {

@@ -1,10 +1,10 @@
 #include "models/synthetic/scripted_options.hpp"
 
+#include "base/parse_number.hpp"
 #include "models/limits.hpp"
 #include "text/limits.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <fmt/format.h>
 #include <utility>
 
@@ -17,23 +17,24 @@ constexpr const char* name_hint = "write scripted or "
 
 constexpr int ranked_vocabulary_min = 40;
 
-template <class T>
-bool parse_number(std::string_view text, T& out) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return error == std::errc{} && end == text.data() + text.size();
+template <class Number>
+bool set_number(std::string_view text, Number& out) {
+  const auto number = base::parse_number<Number>(text);
+  out = number.value_or(out);
+  return number.has_value();
 }
 
 bool set_option(ScriptedOptions& o, std::string_view key, std::string_view value) {
   if (key == "vocabulary")
-    return parse_number(value, o.vocabulary);
+    return set_number(value, o.vocabulary);
   if (key == "memory")
-    return parse_number(value, o.memory);
+    return set_number(value, o.memory);
   if (key == "seed")
-    return parse_number(value, o.seed);
+    return set_number(value, o.seed);
   if (key == "acceptance")
-    return parse_number(value, o.acceptance);
+    return set_number(value, o.acceptance);
   if (key == "context")
-    return parse_number(value, o.context);
+    return set_number(value, o.context);
   const auto flag = [&](const char* name, bool& to) {
     const bool own = key == name && (value == "0" || value == "1");
     to = own ? value == "1" : to;

@@ -1,12 +1,12 @@
 #include "apps/terminal/pull/transfer.hpp"
 
 #include "apps/terminal/limits.hpp"
+#include "base/parse_number.hpp"
 #include "paceline/version.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <cstdlib>
 #include <curl/curl.h>
 #include <fmt/format.h>
@@ -51,12 +51,10 @@ Reply::Ending ending_of(CURLcode code) {
 /// Returns the first byte of "bytes 100-199/200"; none: it has another form.
 std::optional<std::uint64_t> range_begin(std::string_view text) {
   constexpr std::string_view unit = "bytes ";
-  std::uint64_t begin = 0;
   if (!text.starts_with(unit))
     return std::nullopt;
   text.remove_prefix(unit.size());
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), begin);
-  return read.ec == std::errc() ? std::optional(begin) : std::nullopt;
+  return base::take_number<std::uint64_t>(text);
 }
 
 std::string_view without_blanks(std::string_view text) {
