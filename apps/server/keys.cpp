@@ -2,6 +2,7 @@
 
 #include "base/parse_number.hpp"
 #include "sampling/fields.hpp"
+#include "text/blanks.hpp"
 
 #include <algorithm>
 #include <boost/beast/core/string.hpp>
@@ -20,14 +21,6 @@ std::string digest(std::string_view text) {
   SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(),
          reinterpret_cast<unsigned char*>(hash.data()));
   return hash;
-}
-
-std::string_view trim(std::string_view text) {
-  constexpr const char* blanks = " \t\r\n";
-  const auto begin = text.find_first_not_of(blanks);
-  if (begin == std::string_view::npos)
-    return {};
-  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
 }
 
 constexpr base::NumberRange weight_range = sampling::request_number("client_weight").range;
@@ -53,11 +46,11 @@ Result<Keys> read_file(const std::string& file) {
   int number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
-    const auto text = trim(line);
+    const auto text = text::trimmed(line);
     if (text.empty() || text.front() == '#')
       continue;
     const auto space = std::min(text.find_first_of(" \t"), text.size());
-    const auto weight = read_weight(trim(text.substr(space)));
+    const auto weight = read_weight(text::trimmed(text.substr(space)));
     if (!weight)
       return fail(
           ErrorCode::invalid_argument, fmt::format("line {} of {} is not an API key", number, file),
@@ -74,7 +67,7 @@ constexpr std::string_view scheme = "Bearer ";
 
 /// Returns the key behind the scheme, with which the text must begin.
 std::string_view key_of(std::string_view authorization) {
-  return trim(authorization.substr(std::min(scheme.size(), authorization.size())));
+  return text::trimmed(authorization.substr(std::min(scheme.size(), authorization.size())));
 }
 
 } // namespace
@@ -87,7 +80,7 @@ Result<Keys> Keys::load(const std::string& file, const char* variable) {
   std::string_view rest = environment ? environment : "";
   while (!rest.empty()) {
     const auto comma = rest.find(',');
-    if (const auto key = trim(rest.substr(0, comma)); !key.empty())
+    if (const auto key = text::trimmed(rest.substr(0, comma)); !key.empty())
       keys.add(key);
     rest = comma == std::string_view::npos ? "" : rest.substr(comma + 1);
   }

@@ -3,6 +3,7 @@
 #include "apps/terminal/limits.hpp"
 #include "base/parse_number.hpp"
 #include "paceline/version.hpp"
+#include "text/blanks.hpp"
 
 #include <algorithm>
 #include <array>
@@ -57,13 +58,6 @@ std::optional<std::uint64_t> range_begin(std::string_view text) {
   return base::take_number<std::uint64_t>(text);
 }
 
-std::string_view without_blanks(std::string_view text) {
-  constexpr const char* blanks = " \t\r\n";
-  const std::size_t begin = text.find_first_not_of(blanks);
-  return begin == text.npos ? std::string_view()
-                            : text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
-}
-
 /// One request under way.
 struct Call {
   CURL* curl;
@@ -82,7 +76,7 @@ struct Call {
       return;
     std::string name(line.substr(0, colon));
     std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
-    reply.headers[name] = without_blanks(line.substr(colon + 1));
+    reply.headers[name] = text::trimmed(line.substr(colon + 1));
   }
 
   Result<void> body(std::string_view bytes) {
