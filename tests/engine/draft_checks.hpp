@@ -36,6 +36,20 @@ inline Answers answers_of(const EngineOptions& options, const std::vector<Reques
   return tokens;
 }
 
+/// Returns the options with this draft in this mode; in `sync` with a window, chunks and pages of
+/// other sizes, too.
+inline EngineOptions drafting(EngineOptions options, const std::string& drafter,
+                              SpeculationMode mode) {
+  options.drafters = {drafter};
+  options.speculation = mode;
+  if (mode == SpeculationMode::sync) {
+    options.window = 6;
+    options.prefill_chunk = 5;
+    options.page_tokens = 2;
+  }
+  return options;
+}
+
 /// The same by the target alone.
 inline Answers plain_answers_of(EngineOptions options, const std::vector<Request>& requests) {
   options.drafters.clear();

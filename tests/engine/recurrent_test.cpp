@@ -29,15 +29,7 @@ TEST_CASE("with a recurrent target: the same tokens in every mode, chunk, page, 
            {SpeculationMode::sync, SpeculationMode::overlap, SpeculationMode::automatic}) {
         CAPTURE(drafter);
         CAPTURE(int(mode));
-        EngineOptions options = options_of(target);
-        options.drafters = {drafter};
-        options.speculation = mode;
-        if (mode == SpeculationMode::sync) {
-          options.window = 6;
-          options.prefill_chunk = 5;
-          options.page_tokens = 2;
-        }
-        Engine engine = open_engine(options);
+        Engine engine = open_engine(drafting(options_of(target), drafter, mode));
         SpeculationStats stats;
         for (int round = 0; round < 2; ++round) // The second time, look-ups know the answers.
           for (std::size_t i = 0; const Answer& answer : ask_all(engine, requests)) {

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <cmath>
-#include <cstring>
 #include <doctest/doctest.h>
 #include <filesystem>
 
@@ -117,24 +116,7 @@ TEST_CASE("heads of both layouts draft what the reference drafts, first on the t
 }
 
 TEST_CASE("a head's rows have the same bits in one pass, in chunks and page by page") {
-  const auto prompt = test::ids_of(reference().at("prompt"));
-  test::HeadPair whole(load_case("original"));
-  whole.read(prompt);
-  const auto expected = whole.draft(prompt, 0, int(prompt.size()), 1);
-  for (const auto& [page_tokens, chunk] : {std::pair(16, 1), {8, 7}, {32, 33}}) {
-    test::HeadPair pair(load_case("original"), page_tokens);
-    std::vector<std::vector<float>> rows;
-    for (int at = 0; at < int(prompt.size()); at += chunk) {
-      const auto part = std::span(prompt).subspan(
-          std::size_t(at), std::size_t(std::min(chunk, int(prompt.size()) - at)));
-      pair.read(part, at);
-      for (auto& row : pair.draft(part, at, at + int(part.size()), at == 0 ? 1 : 0))
-        rows.push_back(std::move(row));
-    }
-    REQUIRE(rows.size() == expected.size());
-    for (std::size_t i = 0; i < rows.size(); ++i)
-      CHECK(std::memcmp(rows[i].data(), expected[i].data(), rows[i].size() * sizeof(float)) == 0);
-  }
+  test::check_chunks([] { return load_case("original"); }, test::ids_of(reference().at("prompt")));
 }
 
 TEST_CASE("what the target leaves for a head changes none of its own rows") {

@@ -93,24 +93,8 @@ TEST_CASE("a block drafts what the reference drafts, first on the target's rows,
 }
 
 TEST_CASE("a block's rows have the same bits in one pass, in chunks and page by page") {
-  for (const char* name : {"Qwen 3.5", "GLM-4.5"}) {
-    const auto prompt = prompt_of(name);
-    test::HeadPair whole(head_of(name, gpu::DType::bf16));
-    whole.read(prompt);
-    const test::Rows expected = whole.draft(prompt, 0, int(prompt.size()), 1);
-    for (const auto& [page_tokens, chunk] : {std::pair(16, 1), {8, 7}, {32, 33}}) {
-      test::HeadPair pair(head_of(name, gpu::DType::bf16), page_tokens);
-      test::Rows rows;
-      for (int at = 0; at < int(prompt.size()); at += chunk) {
-        const auto part = std::span(prompt).subspan(
-            std::size_t(at), std::size_t(std::min(chunk, int(prompt.size()) - at)));
-        pair.read(part, at);
-        for (auto& row : pair.draft(part, at, at + int(part.size()), at == 0 ? 1 : 0))
-          rows.push_back(std::move(row));
-      }
-      CHECK(test::same_bits(rows, expected));
-    }
-  }
+  for (const char* name : {"Qwen 3.5", "GLM-4.5"})
+    test::check_chunks([name] { return head_of(name, gpu::DType::bf16); }, prompt_of(name));
 }
 
 TEST_CASE("what the target leaves of its last rows changes none of them, whichever are asked for") {
