@@ -1,6 +1,7 @@
 // A stage of a target on a node, with the node in the same process: real sockets on loopback.
 #include "tests/network/relay.hpp"
 #include "tests/support/node_checks.hpp"
+#include "tests/support/says.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 #include <doctest/doctest.h>
@@ -74,10 +75,6 @@ Expected on_one_device(EngineOptions options = {}) {
   options.threads = 1;
   Engine engine = open_engine(options);
   return expected_of(ask_all(engine, requests()));
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != text.npos;
 }
 
 } // namespace
