@@ -2,6 +2,7 @@
 
 #include "gpu/cpu/operations.hpp"
 #include "gpu/device_group.hpp"
+#include "tests/support/forwarding_device.hpp"
 #include "tests/support/scripted_operations.hpp"
 
 #include <algorithm>
@@ -201,24 +202,15 @@ private:
 };
 
 /// Memory and weights are a CPU's.
-class WatchedDevice final : public gpu::Device {
+class WatchedDevice final : public ForwardingDevice {
 public:
   explicit WatchedDevice(Watch watch)
-      : watch_(std::move(watch)),
-        host_(gpu::open_device("cpu", {.threads = 1, .time = watch_.time, .trace = {}}).value()) {}
+      : ForwardingDevice(
+            gpu::open_device("cpu", {.threads = 1, .time = watch.time, .trace = {}}).value()),
+        watch_(std::move(watch)) {}
 
   const std::string& name() const override { return name_; }
   const std::string& kernel() const override { return name_; }
-  gpu::DeviceMemory memory() const override { return host_->memory(); }
-  Result<std::shared_ptr<gpu::Buffer>> allocate(std::size_t bytes) override {
-    return host_->allocate(bytes);
-  }
-  Result<std::shared_ptr<const gpu::Weight>> pack(std::span<const gpu::HostMatrix> parts) override {
-    return host_->pack(parts);
-  }
-  Result<std::shared_ptr<gpu::Buffer>> upload(std::span<const float> values) override {
-    return host_->upload(values);
-  }
   Result<std::unique_ptr<gpu::Lane>> open_lane(std::string role) override {
     return std::make_unique<WatchedLane>(watch_, std::move(role));
   }
@@ -234,7 +226,6 @@ public:
 
 private:
   Watch watch_;
-  std::shared_ptr<gpu::Device> host_;
   std::string name_ = "watched";
 };
 
