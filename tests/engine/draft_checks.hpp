@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace paceline::testing {
@@ -36,11 +37,8 @@ inline Answers answers_of(const EngineOptions& options, const std::vector<Reques
   return tokens;
 }
 
-/// Returns the options with this draft in this mode; in `sync` with a window, chunks and pages of
-/// other sizes, too.
-inline EngineOptions drafting(EngineOptions options, const std::string& drafter,
-                              SpeculationMode mode) {
-  options.drafters = {drafter};
+/// Returns the options in this mode; in `sync` with a window, chunks and pages of other sizes, too.
+inline EngineOptions in_mode(EngineOptions options, SpeculationMode mode) {
   options.speculation = mode;
   if (mode == SpeculationMode::sync) {
     options.window = 6;
@@ -48,6 +46,12 @@ inline EngineOptions drafting(EngineOptions options, const std::string& drafter,
     options.page_tokens = 2;
   }
   return options;
+}
+/// Does the same with this draft.
+inline EngineOptions drafting(EngineOptions options, const std::string& drafter,
+                              SpeculationMode mode) {
+  options.drafters = {drafter};
+  return in_mode(std::move(options), mode);
 }
 
 /// The same by the target alone.

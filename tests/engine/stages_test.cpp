@@ -258,11 +258,7 @@ TEST_CASE("a chain that is closed with windows in flight holds up no lane") {
 }
 
 TEST_CASE("on real threads: a target on two cores says what it says on one") {
-  std::vector<Request> all;
-  for (const char* prompt : {"def", "import os\nimport sys\n\ndef main():\n", "class A:\n"}) {
-    all.push_back(repeatable(prompt, 24));
-    all.push_back(repeatable(prompt, 24, 5 + all.size()));
-  }
+  const std::vector<Request> all = code_requests();
   EngineOptions one;
   one.speculation = SpeculationMode::off;
   one.threads = 1;
