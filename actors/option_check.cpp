@@ -7,7 +7,7 @@
 #include "gpu/mx.hpp"
 #include "gpu/operations.hpp"
 #include "models/mtp.hpp"
-#include "models/synthetic/scripted.hpp"
+#include "models/synthetic/scripted_options.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -15,8 +15,8 @@
 namespace paceline::base {
 
 struct NumberRange {
-  double least;
-  double most;
+  double least = 0;
+  double most = 0;
   bool whole = false;
 
   /// Returns whether `number` is in the range, perhaps as the float next to a bound; NaN is not.

@@ -1,4 +1,5 @@
 // Opens devices by name; no other file of this layer knows all back ends.
+#include "base/parse_number.hpp"
 #include "gpu/cpu/device.hpp"
 #include "gpu/cuda/device.hpp"
 #include "gpu/device.hpp"
@@ -6,7 +7,6 @@
 #include "gpu/sim/device.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <fmt/format.h>
 
 namespace paceline::gpu {
@@ -17,14 +17,10 @@ tl::unexpected<Error> bad_name(std::string_view name) {
               "use cpu, cpu:0-3 (cores), cuda:0 or sim:PROFILE");
 }
 
-// Takes a whole number off the front of `text`.
-std::optional<int> take_number(std::string_view& text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || value < 0)
-    return std::nullopt;
-  text.remove_prefix(std::size_t(end - text.data()));
-  return value;
+// Takes a number that is not negative off the front of `text`.
+std::optional<int> take_whole(std::string_view& text) {
+  const auto value = base::take_number<int>(text);
+  return value.value_or(-1) < 0 ? std::nullopt : value;
 }
 
 bool take(std::string_view& text, char expected) {
@@ -38,8 +34,8 @@ bool take(std::string_view& text, char expected) {
 std::optional<std::vector<int>> parse_cores(std::string_view text) {
   std::vector<int> cores;
   do {
-    const auto first = take_number(text);
-    const auto last = first && take(text, '-') ? take_number(text) : first;
+    const auto first = take_whole(text);
+    const auto last = first && take(text, '-') ? take_whole(text) : first;
     if (!first || !last || *last < *first || *last > limits::core_index_max)
       return std::nullopt;
     for (int core = *first; core <= *last; ++core)
@@ -73,7 +69,7 @@ Result<DeviceName> parse_device(std::string_view name) {
   }
   if (kind == "cuda") {
     device.kind = DeviceKind::cuda;
-    const auto index = bare ? std::optional(0) : take_number(rest);
+    const auto index = bare ? std::optional(0) : take_whole(rest);
     if (!index || !rest.empty())
       return fail(ErrorCode::invalid_argument, fmt::format("bad device number in '{}'", name),
                   "write it like cuda:0");

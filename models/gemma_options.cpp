@@ -1,4 +1,5 @@
 // What the configurations of Gemma's generations say in their own way.
+#include "base/parse_number.hpp"
 #include "models/common_options.hpp"
 #include "models/families.hpp"
 #include "models/family_options.hpp"
@@ -8,7 +9,6 @@
 #include <algorithm>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
-#include <charconv>
 #include <cmath>
 #include <fmt/format.h>
 #include <string_view>
@@ -107,8 +107,7 @@ private:
     if (!listed.is_object())
       return fields_.wrong(ErrorCode::corrupt, "per_layer_config is not an object", "");
     for (const auto& [number, value] : listed.get_object()) {
-      int layer = -1;
-      std::from_chars(number.data(), number.data() + number.size(), layer);
+      const int layer = base::parse_number<int>(number).value_or(-1);
       if (layer < 0 || layer >= c_.layers || !value.is_object())
         return fields_.wrong(
             ErrorCode::corrupt,

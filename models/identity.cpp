@@ -5,7 +5,7 @@
 #include "models/checkpoint/gguf_files.hpp"
 #include "models/checkpoint/gguf_source.hpp"
 #include "models/checkpoint/tensor_files.hpp"
-#include "models/synthetic/scripted.hpp"
+#include "models/synthetic/scripted_options.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,7 @@
 #include "nodes/network.hpp"
 
 #include "base/localhost.hpp"
+#include "base/parse_number.hpp"
 #include "nodes/tls.hpp"
 
 #include <boost/asio/connect.hpp>
@@ -9,7 +10,6 @@
 #include <caf/io/middleman.hpp>
 #include <caf/openssl/manager.hpp>
 
-#include <charconv>
 #include <fmt/format.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -62,13 +62,12 @@ Result<Endpoint> parse_endpoint(const std::string& field, std::string_view text)
   std::string_view host = text.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']'))
     host = host.substr(1, host.size() - 2);
-  Endpoint endpoint{std::string(host), 0};
-  const std::string_view port = colon == text.npos ? "" : text.substr(colon + 1);
-  const auto [end, wrong] = std::from_chars(port.begin(), port.end(), endpoint.port);
-  if (wrong != std::errc() || end != port.end() || host.empty())
+  const std::string_view digits = colon == text.npos ? "" : text.substr(colon + 1);
+  const auto port = base::parse_number<std::uint16_t>(digits);
+  if (!port || host.empty())
     return fail(ErrorCode::invalid_argument, fmt::format("{} is {}", field, text),
                 "give HOST:PORT, such as 127.0.0.1:7000");
-  return endpoint;
+  return Endpoint{std::string(host), *port};
 }
 
 Result<NodeAddress> parse_node_address(const std::string& field, std::string_view text) {

@@ -2,7 +2,7 @@
 
 #include "models/identity.hpp"
 #include "models/sources.hpp"
-#include "models/synthetic/scripted.hpp"
+#include "models/synthetic/scripted_options.hpp"
 
 namespace paceline::nodes {
 

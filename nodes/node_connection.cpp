@@ -36,10 +36,14 @@ std::optional<std::string> NodeConnection::take(const Connected& how, const Node
     return how.why.message;
   if (how.link.address() == ended_)
     return was_lost;
-  link_ = caf::actor_cast<LinkActor>(how.link);
-  traced_ = NodeTrace(trace_, place.name);
-  hear();
+  use(how.link, place.name);
   return std::nullopt;
+}
+
+void NodeConnection::use(const caf::actor& link, std::string name) {
+  link_ = caf::actor_cast<LinkActor>(link);
+  traced_ = NodeTrace(trace_, std::move(name));
+  hear();
 }
 
 void NodeConnection::opened() {

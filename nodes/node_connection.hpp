@@ -83,6 +83,8 @@ public:
     read_clock();
     return true;
   }
+  /// Takes over a connection to a node that was made elsewhere. name: for traces.
+  void use(const caf::actor& link, std::string name);
   /// Notes that the node does what `hello` asked for.
   void opened();
   bool is_open() const { return open_; }

@@ -6,6 +6,7 @@
 #include "messages/interfaces.hpp"
 #include "nodes/limits.hpp"
 #include "nodes/network.hpp"
+#include "nodes/node_connection.hpp"
 
 #include <caf/message_handler.hpp>
 #include <condition_variable>
@@ -65,44 +66,38 @@ class NodeQuery {
 public:
   NodeQuery(caf::event_based_actor* self, std::string name,
             std::shared_ptr<QueryResult<Answer>> result)
-      : self_(self), name_(std::move(name)), result_(std::move(result)) {}
+      : self_(self), name_(std::move(name)), result_(std::move(result)),
+        node_(self, limits::connect_timeout, nullptr,
+              [this](const std::string& why) { lost(why); }) {}
+  ~NodeQuery() { result_->set(without_answer("the query ended")); }
 
   void begin(SocketDescriptor socket, const NodeTls& tls, const std::string& host) {
-    link_ = open_link(self_->system(), socket, tls, host, self_);
-    self_->set_default_handler(caf::drop); // A value that nobody expects ends the link, too.
-    self_->set_exit_handler([this](const caf::exit_msg&) {
-      closed_ = true;
-      self_->send(self_, messages::Wake{}); // Earlier values come first.
-    });
-    hear();
-    self_->delayed_send(self_, pause, messages::Wake{});
+    node_.use(open_link(self_->system(), socket, tls, host, self_), name_);
+    self_->delayed_send(self_, node_.pause(), messages::Wake{});
   }
   template <class Value>
   void say(Value value) {
-    self_->send(link_, std::move(value));
+    node_.say(std::move(value));
   }
   void reach(double done) { result_->reach(done); }
   void end(Result<Answer> with) {
     result_->set(std::move(with));
     self_->quit(caf::exit_reason::user_shutdown);
   }
-  void hear() { heard_ = std::chrono::steady_clock::now(); }
+  void lost(const std::string& why) { end(without_answer(why)); }
+  void hear() { node_.hear(); }
   /// Asks whether the node is alive: a node that is busy, loading a model for example, answers
   /// pings all the same.
   void look_after() {
-    if (closed_)
-      return end(silent(" closed the connection"));
-    if (std::chrono::steady_clock::now() - heard_ > limits::connect_timeout)
-      return end(silent(" does not answer"));
-    say(messages::Ping{});
-    self_->delayed_send(self_, pause, messages::Wake{});
+    if (!node_.answers())
+      return;
+    node_.ask();
+    self_->delayed_send(self_, node_.pause(), messages::Wake{});
   }
 
 private:
-  static constexpr auto pause = limits::connect_timeout / 4;
-
-  tl::unexpected<Error> silent(const char* what) const {
-    return fail(ErrorCode::unavailable, name_ + what,
+  tl::unexpected<Error> without_answer(const std::string& why) const {
+    return fail(ErrorCode::unavailable, name_ + ": " + why,
                 "see that paceline node runs there, and that certificates are given at both ends "
                 "or at none");
   }
@@ -110,9 +105,7 @@ private:
   caf::event_based_actor* self_;
   std::string name_;
   std::shared_ptr<QueryResult<Answer>> result_;
-  caf::actor link_;
-  bool closed_ = false;
-  std::chrono::steady_clock::time_point heard_;
+  NodeConnection node_;
 };
 
 /// Connects, and returns the result of the query. begin: says the first words, and returns the
@@ -133,6 +126,7 @@ Result<Answer> query(caf::actor_system& system, const NodeAddress& address, cons
     caf::message_handler answers = begin(state);
     return answers.or_else(caf::message_handler{
         [state](const messages::Refused& refused) { state->end(tl::unexpected(refused.why)); },
+        [state](const messages::Connected& lost) { state->lost(lost.why.message); },
         [state](const messages::Pong&) { state->hear(); },
         [state](const messages::Wake&) { state->look_after(); }});
   };

@@ -1,10 +1,10 @@
 // Lines of a trace, and the fields of a line.
 #pragma once
 
+#include "base/parse_number.hpp"
 #include "paceline/error.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <fmt/format.h>
 #include <optional>
@@ -50,11 +50,8 @@ inline std::pair<std::string_view, std::string_view> cut(std::string_view line) 
 
 /// Returns the number that all of the text is; none: it is none, or not finite.
 inline std::optional<double> number(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
-    return std::nullopt;
-  return value;
+  const auto value = base::parse_number<double>(text);
+  return value && std::isfinite(*value) ? value : std::nullopt;
 }
 
 } // namespace paceline::placement

@@ -12,20 +12,12 @@ double acceptance(std::span<const float> p, std::span<const float> q) {
   return sum;
 }
 
-double coupled_acceptance_bound(double a) {
-  return a / (2 - a);
-}
-
 double expected_tokens(double a, int window) {
   // This form of the geometric sum has no division, which would fail at a = 1.
   double sum = 1;
   for (int i = 0; i < window; ++i)
     sum = 1 + a * sum;
   return sum;
-}
-
-double walltime_improvement(double a, int window, double c) {
-  return sync_rate(a, window, c, 1);
 }
 
 double operations_factor(double a, int window, double c_ops) {

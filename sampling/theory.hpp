@@ -11,15 +11,8 @@ namespace paceline::sampling::theory {
 /// p, q: [vocabulary].
 double acceptance(std::span<const float> p, std::span<const float> q);
 
-/// Returns the least acceptance of `coupled`: (1 - TV) / (1 + TV), with TV = 1 - a.
-double coupled_acceptance_bound(double a);
-
 /// Returns the tokens per round, E = (1 - a^(K+1)) / (1 - a) (Leviathan et al. 2022, equation 1).
 double expected_tokens(double a, int window);
-
-/// Returns the speed-up of synchronous speculation if a verification takes as long as a plain step,
-/// E / (K c + 1) (Leviathan et al. 2022, theorem 3.8).
-double walltime_improvement(double a, int window, double c);
 
 /// Returns the factor by which arithmetic grows (Leviathan et al. 2022, theorem 3.11). c_ops:
 /// operations of the draft over those of the target, per token.
@@ -31,7 +24,8 @@ struct Way {
   int stages = 1;        ///< Equal stages of the target, each on a device of its own.
 };
 
-/// Returns the tokens that `sync` yields per time of a plain target step: E / (K c + v + r).
+/// Returns the tokens that `sync` yields per time of a plain target step: E / (K c + v + r). Where v
+/// is 1 and r is 0 these are the speed-up of Leviathan et al. 2022, theorem 3.8.
 double sync_rate(double a, int window, double c, double v, const Way& way = {});
 
 /// Returns the probability that a chain lookahead comes true: a^(K+1).

@@ -92,12 +92,10 @@ int BatchBuilder::prompt_rows(std::span<Sequence* const> order) const {
 
 /// Returns the average work to expect of the requests that are open.
 RequestWork BatchBuilder::open_work() const {
-  RequestWork asked;
-  for (const auto& [id, s] : sequences_) {
-    asked.prompt_rows += double(s.spec->prompt_tokens) / double(sequences_.size());
-    asked.rounds += double(s.spec->max_tokens) / double(sequences_.size());
-  }
-  return mix_.expected(asked);
+  const double requests(sequences_.count());
+  const Sequences::Asked& asked = sequences_.asked();
+  return mix_.expected({double(asked.prompt_tokens) / requests,
+                        double(asked.max_tokens) / requests});
 }
 
 /// Returns all rows of a step that has so many rows of streams. Without an objective these are as
@@ -115,10 +113,7 @@ int BatchBuilder::rows_beside(std::span<Sequence* const> order, int decoding, do
     return cost_.rows_within(longest, context, most);
   if (const int fewest = decoding + least; !cost_.knows(fewest))
     return fewest;
-  const auto waits = [](const auto& entry) {
-    return entry.second.phase == Sequence::Phase::waiting;
-  };
-  if (std::ranges::any_of(sequences_, waits)) {
+  if (sequences_.any_waits()) {
     const auto streams = std::ranges::count_if(order, &Sequence::decoding);
     const StepShares shares{int(order.size()),
                             double(decoding) / double(std::max<long>(streams, 1)), context};
@@ -268,10 +263,10 @@ bool BatchBuilder::others_want_rows() const {
 
 /// Returns no entry where a full hit is not possible, or would leave no room for a whole window.
 std::optional<BatchEntry> BatchBuilder::entry_behind(const BatchEntry& before, Allowance& left) {
-  const auto at = sequences_.find(before.spec->id);
-  if (at == sequences_.end())
+  const Sequence* const found = sequences_.find(before.spec->id);
+  if (!found)
     return std::nullopt;
-  const Sequence& s = at->second;
+  const Sequence& s = *found;
   const int ahead = before.length - s.length(); // tokens that batches in flight are to commit
   const bool follows = ahead == 0 ? s.epoch == before.epoch : ahead > 0 && s.in_flight;
   if (!follows || !s.chain || s.chain != before.round.chain || !before.round.whole ||

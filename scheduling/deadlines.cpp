@@ -34,13 +34,19 @@ std::optional<double> Deadlines::seconds_needed(const Sequence& s) const {
   int decoding = 0;
   double context = 0;
   double rows = rows_to_read(s);
+  const auto add_if_before = [&](const Sequence& other) {
+    if (&other != &s && QueueOrder::before(other, s))
+      rows += rows_to_read(other);
+  };
   for (const auto& [id, other] : sequences_) {
     context += other.cached;
     if (other.running() && other.decoding())
       ++decoding;
-    else if (&other != &s && QueueOrder::before(other, s))
-      rows += rows_to_read(other);
+    else
+      add_if_before(other);
   }
+  for (const auto& [id, other] : sequences_.queued())
+    add_if_before(other);
   const auto reading = *cost_.predict(decoding + config_.prefill_chunk, context);
   const auto step = *cost_.predict(decoding + 1, context);
   const speculation::SpeculationPolicy& policy = drafting_.planning.policy();

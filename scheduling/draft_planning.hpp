@@ -3,7 +3,7 @@
 
 #include "scheduling/config.hpp"
 #include "scheduling/draft_health.hpp"
-#include "scheduling/sequence.hpp"
+#include "scheduling/sequences.hpp"
 #include "scheduling/step_cost.hpp"
 #include "speculation/policy.hpp"
 

@@ -55,9 +55,14 @@ bool QueueOrder::goes_first(const Sequence& a, const Sequence& b) const {
 
 Sequence* QueueOrder::next(Sequences& sequences) const {
   Sequence* next = nullptr;
-  for (auto& [id, s] : sequences)
+  const auto consider = [&](Sequence& s) {
     if (s.phase == Sequence::Phase::waiting && (!next || goes_first(s, *next)))
       next = &s;
+  };
+  for (auto& [id, s] : sequences)
+    consider(s);
+  for (auto& [id, s] : sequences.queued())
+    consider(s);
   return next;
 }
 

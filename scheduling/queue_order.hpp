@@ -3,7 +3,7 @@
 
 #include "base/clock.hpp"
 #include "paceline/engine.hpp"
-#include "scheduling/sequence.hpp"
+#include "scheduling/sequences.hpp"
 
 #include <cstdint>
 #include <map>

@@ -43,7 +43,7 @@ void Residency::admit_next(Turn& turn) {
     decoding |= s.running() && s.output() > 0;
   }
   config_.telemetry->running.store(taken, std::memory_order_relaxed);
-  config_.telemetry->waiting.store(int(sequences_.size()) - taken, std::memory_order_relaxed);
+  config_.telemetry->waiting.store(int(sequences_.count()) - taken, std::memory_order_relaxed);
   if (reserving || stuck || pages_short_ || taken >= config_.max_num_seqs)
     return;
   if (config_.batching == Batching::request && decoding) // its batch runs to its end
@@ -53,6 +53,7 @@ void Residency::admit_next(Turn& turn) {
 }
 
 void Residency::reserve(Turn& turn, Sequence& s) {
+  sequences_.leave_queue(s);
   s.phase = Sequence::Phase::reserving;
   s.epoch = epochs_.next();
   const int room = std::min(config_.max_model_len, s.length() + std::max(s.budget(), 0));
@@ -67,11 +68,10 @@ void Residency::reserve(Turn& turn, Sequence& s) {
 }
 
 bool Residency::reserved(Turn& turn, SequenceId id, Epoch asked, const KvGrant& grant) {
-  const auto at = sequences_.find(id);
-  if (at == sequences_.end() || at->second.phase != Sequence::Phase::reserving ||
-      at->second.epoch != asked)
+  Sequence* const found = sequences_.find(id);
+  if (!found || found->phase != Sequence::Phase::reserving || found->epoch != asked)
     return false; // it was evicted or ended meanwhile, and its pages released behind this grant
-  Sequence& s = at->second;
+  Sequence& s = *found;
   if (grant.granted) {
     begin(turn, s, grant);
   } else {
@@ -168,10 +168,10 @@ void Residency::grow(Turn& turn, Sequence& s, int capacity, int windowed_capacit
 }
 
 bool Residency::grown(Turn& turn, SequenceId id, Epoch residency, const KvGrant& grant) {
-  const auto at = sequences_.find(id);
-  if (at == sequences_.end() || !at->second.running() || at->second.residency->epoch != residency)
+  Sequence* const found = sequences_.find(id);
+  if (!found || !found->running() || found->residency->epoch != residency)
     return false;
-  Sequence& s = at->second;
+  Sequence& s = *found;
   s.growing = false;
   if (grant.granted) {
     s.lacks_pages.reset();
@@ -260,14 +260,14 @@ void Residency::evict(Turn& turn, Sequence& s, bool valid) {
 }
 
 void Residency::end(Turn& turn, SequenceId id) {
-  const auto at = sequences_.find(id);
-  if (at == sequences_.end())
+  Sequence* const s = sequences_.find(id);
+  if (!s)
     return;
-  if (at->second.phase != Sequence::Phase::waiting)
-    evict(turn, at->second, true);
+  if (s->phase != Sequence::Phase::waiting)
+    evict(turn, *s, true);
   retry();
-  order_.leave(at->second);
-  sequences_.erase(at);
+  order_.leave(*s);
+  sequences_.erase(id);
 }
 
 void Residency::fail(Turn& turn, SequenceId id, Error why) {

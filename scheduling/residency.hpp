@@ -6,7 +6,7 @@
 #include "scheduling/config.hpp"
 #include "scheduling/drafting.hpp"
 #include "scheduling/queue_order.hpp"
-#include "scheduling/sequence.hpp"
+#include "scheduling/sequences.hpp"
 
 namespace paceline::scheduling {
 

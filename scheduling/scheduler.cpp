@@ -28,20 +28,14 @@ Scheduler::~Scheduler() {
   }
 }
 
-Sequence* Scheduler::find(SequenceId id) {
-  const auto at = sequences_.find(id);
-  return at == sequences_.end() ? nullptr : &at->second;
-}
-
 // ---- facts ----
 
 Scheduler::Actions Scheduler::admit(const Admit& request, base::TimePoint now) {
   Turn turn{now, {}};
-  if (find(request.spec->id))
+  if (sequences_.find(request.spec->id))
     return {};
   drafting_.watch(turn); // nobody has looked since the last request ended
-  Sequence& s = sequences_[request.spec->id];
-  s.spec = request.spec;
+  Sequence& s = sequences_.add(request.spec);
   order_.arrive(s, now);
   const int room = request.spec->prompt_tokens + request.spec->max_tokens;
   s.log = std::make_shared<speculation::TokenLog>(
@@ -78,7 +72,7 @@ Scheduler::Actions Scheduler::reserved(SequenceId id, Epoch asked, const KvGrant
                                        base::TimePoint now) {
   Turn turn{now, {}};
   if (residency_.reserved(turn, id, asked, grant)) {
-    deadlines_.began(*find(id));
+    deadlines_.began(*sequences_.find(id));
     schedule(turn);
   }
   return std::move(turn.actions);
@@ -193,7 +187,7 @@ bool Scheduler::send_batch(Turn& turn) {
     expect_in_time(turn, turn.now);
   send_behind(turn);
   for (const BatchEntry& entry : sent.batch.entries)
-    residency_.ensure_pages(turn, *find(entry.spec->id));
+    residency_.ensure_pages(turn, *sequences_.find(entry.spec->id));
   return true;
 }
 
@@ -237,7 +231,7 @@ void Scheduler::expect_in_time(Turn& turn, base::TimePoint begun) {
 // ---- what became of a batch ----
 
 void Scheduler::end(Turn& turn, SequenceId id) {
-  if (const Sequence* s = find(id))
+  if (const Sequence* s = sequences_.find(id))
     mix_.ended({double(s->spec->prompt_tokens - s->cached_tokens), double(s->stats.rounds)},
                {double(s->spec->prompt_tokens), double(s->spec->max_tokens)});
   residency_.end(turn, id);
@@ -269,7 +263,7 @@ void Scheduler::take_error(Turn& turn, const InFlightBatch& flight, const Error&
   if (error.code == ErrorCode::unavailable) // its lane was closed: it is dead
     peers_.target = 0;
   for (const BatchEntry& entry : flight.batch.entries)
-    if (Sequence* s = find(entry.spec->id); s && s->awaits(entry.epoch))
+    if (Sequence* s = sequences_.find(entry.spec->id); s && s->awaits(entry.epoch))
       recompute(turn, *s, &error);
   expect_next(turn, turn.now);
   schedule(turn);
@@ -284,7 +278,7 @@ std::vector<SequenceId> Scheduler::take_verdicts(Turn& turn, const InFlightBatch
     const Verdict& verdict = verdicts.sequences[i];
     if (verdict.guesses > 0)
       drafting_.planning.observe_guess(verdict.guess_rank);
-    Sequence* s = find(verdict.sequence);
+    Sequence* s = sequences_.find(verdict.sequence);
     if (s && s->awaits(verdict.epoch) && committer_.apply(turn, *s, entry, verdict, commits))
       ended.push_back(entry.spec->id);
   }
@@ -296,7 +290,7 @@ void Scheduler::follow(std::uint64_t before, const Verdict& verdict) {
   in_flight_.leave_behind(before, verdict.continuations);
   if (verdict.hit != Hit::fork)
     return;
-  const Sequence* s = find(verdict.sequence);
+  const Sequence* s = sequences_.find(verdict.sequence);
   for (const Continuation& on : verdict.continuations)
     if (InFlightBatch* const flight = in_flight_.find(on.batch)) {
       BatchEntry& entry = flight->batch.entries.front();
@@ -323,7 +317,7 @@ void Scheduler::go_on(Turn& turn, const Verdicts& before) {
   expect_next(turn, before.end);
   std::vector<Sequence*> running;
   for (const BatchEntry& entry : next.batch.entries)
-    if (Sequence* s = find(entry.spec->id); s && s->running() && s->epoch < entry.epoch) {
+    if (Sequence* s = sequences_.find(entry.spec->id); s && s->running() && s->epoch < entry.epoch) {
       s->in_flight = true;
       s->epoch = entry.epoch;
       running.push_back(s);
@@ -411,7 +405,7 @@ void Scheduler::target_path_lost(Turn& turn) {
     if (s.phase != Sequence::Phase::waiting)
       in_caches.push_back(id);
   for (const SequenceId id : in_caches) {
-    Sequence& s = *find(id);
+    Sequence& s = *sequences_.find(id);
     if (s.in_flight) // its step may be why the target died
       recompute(turn, s, why.message.empty() ? nullptr : &why);
     else

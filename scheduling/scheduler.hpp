@@ -82,7 +82,6 @@ private:
   void clear_predecessor(Turn& turn);
   PrefillPath path_of(const SequenceSpec& spec) const;
   void end(Turn& turn, SequenceId id);
-  Sequence* find(SequenceId id);
 
   SchedulerConfig config_;
   Sequences sequences_;

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -117,9 +116,6 @@ struct Sequence {
   /// Says whether log-probabilities of its prompt go out with its first token, or with its end.
   bool scores() const { return spec->prompt_logprobs && output() == 0; }
 };
-
-/// All sequences that are open, by id.
-using Sequences = std::map<SequenceId, Sequence>;
 
 /// Mints the epochs of one scheduler; none is ever minted twice.
 class EpochMint {

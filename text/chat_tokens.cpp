@@ -1,5 +1,6 @@
 #include "text/chat_tokens.hpp"
 
+#include "text/blanks.hpp"
 #include "text/limits.hpp"
 
 #include <algorithm>
@@ -87,17 +88,14 @@ private:
 
 /// Cuts the text behind its last message, without what the template writes there.
 Result<std::string> cut_behind_last(std::string text, std::string_view last) {
-  constexpr const char* blanks = " \t\r\n";
-  const auto begin = last.find_first_not_of(blanks);
-  const auto end = last.find_last_not_of(blanks);
-  const std::string_view core =
-      begin == last.npos ? std::string_view() : last.substr(begin, end - begin + 1);
+  const std::string_view core = trimmed(last);
   const auto at = text.rfind(core);
   if (core.empty() || at == text.npos)
     return fail(ErrorCode::invalid_argument,
                 "the last message is empty or the chat template changes it, so it cannot be gone "
                 "on with",
                 "leave continue_final_message out");
+  const auto begin = std::size_t(core.data() - last.data());
   const bool blanks_kept = text.compare(at, last.size() - begin, last, begin) == 0;
   text.resize(at + (blanks_kept ? last.size() - begin : core.size()));
   return text;

@@ -1,5 +1,5 @@
 // CAF on one thread with a clock that jumps, for simulations, planning, and every actor's tests.
-// Like messages/caf.hpp this knows CAF's version: it drives 0.17's deterministic scheduler.
+// This knows CAF's version, like messages/caf.hpp: it drives 0.17's deterministic scheduler.
 #pragma once
 
 #include "base/clock.hpp"

@@ -1,6 +1,7 @@
 #include "apps/console/exit_status.hpp"
 
 #include "apps/console/field_names.hpp"
+#include "apps/console/screen_text.hpp"
 #include "apps/console/terminal.hpp"
 
 #include <algorithm>
@@ -33,7 +34,7 @@ int exit_status(ErrorCode code) {
 }
 
 int complain(const std::string& what, int status) {
-  note("paceline: " + one_line(what) + "\n");
+  note(for_errors("paceline: " + one_line(what) + "\n"));
   return status;
 }
 

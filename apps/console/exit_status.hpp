@@ -15,9 +15,9 @@ inline constexpr int status_interrupted = 130; // 128 + SIGINT, the status that 
 /// Returns the status for an error that ends a command.
 int exit_status(ErrorCode code);
 
-/// Prints `what` as one line on standard error, and returns `status`.
+/// Prints `what` as one line on standard error (`for_errors`), and returns `status`.
 int complain(const std::string& what, int status);
-/// Prints one line on standard error, with options for names of fields.
+/// Prints the error in the same way, with options for names of fields.
 void print_error(const Error& error);
 
 } // namespace paceline::apps

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "apps/console/terminal.hpp"
+#include "base/file.hpp"
 #include "paceline/engine.hpp"
 
 #include <boost/json/array.hpp>
@@ -25,6 +26,11 @@ boost::json::array ids_json(std::span<const TokenId> ids);
 Result<int> print_json(const boost::json::object& object);
 /// Prints `text`, and returns the exit status.
 Result<int> print_text(std::string_view text);
+/// Writes what `text` returns to a file; an empty path: nobody wants it.
+template <class Text>
+Result<void> write_if_named(const std::string& path, const Text& text) {
+  return path.empty() ? Result<void>() : base::write_text_file(path, text());
+}
 
 /// Returns the tokens per round, the verdict's own among them; 0 before the first round.
 double tokens_per_round(const SpeculationStats& stats, int completion_tokens);

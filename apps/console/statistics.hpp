@@ -9,5 +9,9 @@ namespace paceline::apps {
 double median(std::vector<double> values);
 /// Returns (largest - smallest) / median; 0 for fewer than two.
 double spread(const std::vector<double>& values);
+/// Returns a / b; 0 if there is nothing to divide by.
+inline double ratio(double a, double b) {
+  return b > 0 ? a / b : 0;
+}
 
 } // namespace paceline::apps

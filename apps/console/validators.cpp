@@ -2,24 +2,14 @@
 
 #include "apps/console/home.hpp"
 #include "base/file.hpp"
+#include "base/parse_number.hpp"
 
-#include <charconv>
 #include <fmt/format.h>
 #include <limits>
 #include <optional>
 
 namespace paceline::apps {
 namespace {
-
-template <class Number>
-std::optional<Number> parse(const std::string& text) {
-  Number value{};
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end)
-    return std::nullopt;
-  return value;
-}
 
 template <class Accept>
 CLI::Validator must_be(std::string wanted, Accept accept) {
@@ -37,9 +27,9 @@ std::string not_acceptable(const std::string& value, const std::string& wanted) 
 }
 
 std::optional<double> number_within(const base::NumberRange& range, const std::string& text) {
-  if (range.whole && !parse<std::int64_t>(text))
+  if (range.whole && !base::parse_number<std::int64_t>(text))
     return std::nullopt;
-  const auto value = parse<double>(text);
+  const auto value = base::parse_number<double>(text);
   return value && range.allows(*value) ? value : std::nullopt;
 }
 
@@ -53,7 +43,7 @@ CLI::Validator whole_number(std::int64_t low, std::int64_t high) {
 }
 
 std::optional<std::uint64_t> seed_of(const std::string& text) {
-  return parse<std::uint64_t>(text);
+  return base::parse_number<std::uint64_t>(text);
 }
 
 CLI::Validator seed_number() {
@@ -69,7 +59,7 @@ CLI::Validator number(double low, double high) {
 CLI::Validator number_above(double low, double high) {
   return must_be(fmt::format("a number above {} and at most {}", low, high),
                  [=](const std::string& text) {
-                   const auto value = parse<double>(text);
+                   const auto value = base::parse_number<double>(text);
                    return value && *value > low && *value <= high;
                  });
 }
@@ -85,7 +75,7 @@ CLI::Validator memory_size() {
   const auto read = [in_bytes](std::string& text) {
     const std::string given = text;
     try {
-      if (in_bytes(text).empty() && parse<std::uint64_t>(text))
+      if (in_bytes(text).empty() && base::parse_number<std::uint64_t>(text))
         return std::string();
     } catch (const CLI::ValidationError&) { // The error below says it in our words.
     }

@@ -14,7 +14,6 @@
 #include "apps/laboratory/load/http_target.hpp"
 #include "apps/laboratory/load/plan.hpp"
 #include "apps/laboratory/load/report.hpp"
-#include "base/file.hpp"
 #include "sampling/fields.hpp"
 
 #include <algorithm>
@@ -184,12 +183,6 @@ boost::json::object head_json(const ServeOptions& options, const Plan& plan,
   return object;
 }
 
-Result<void> write_text(const std::string& path, const std::string& text) {
-  if (path.empty())
-    return {};
-  return base::write_text_file(path, text);
-}
-
 /// Returns a line and an empty one, or nothing.
 std::string lookups_line(const Subject& subject) {
   const std::string text = lookups_text(subject.facts.at("lookups").as_object());
@@ -202,7 +195,8 @@ Result<int> tell(const ServeOptions& options, const Plan& plan, const Subject& s
   boost::json::object object = head_json(options, plan, subject);
   for (auto& [name, value] : figures)
     object[name] = std::move(value);
-  if (auto written = write_text(options.result_file, json_text(object) + "\n"); !written)
+  if (auto written = write_if_named(options.result_file, [&] { return json_text(object) + "\n"; });
+      !written)
     return tl::unexpected(written.error());
   return options.json ? print_json(object) : print_text(text);
 }
@@ -258,9 +252,10 @@ Result<int> search(const ServeOptions& options, const Plan& plan, Subject& subje
                                      capacity_text(capacity, objectives)));
   if (!told)
     return told;
-  if (!options.svg_file.empty())
-    if (auto drawn = write_text(options.svg_file, capacity_svg(capacity, objectives)); !drawn)
-      return tl::unexpected(drawn.error());
+  if (auto drawn =
+          write_if_named(options.svg_file, [&] { return capacity_svg(capacity, objectives); });
+      !drawn)
+    return tl::unexpected(drawn.error());
   if (capacity.interrupted)
     return status_interrupted;
   const bool answered = std::ranges::any_of(

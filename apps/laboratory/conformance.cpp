@@ -6,7 +6,6 @@
 #include "apps/console/terminal.hpp"
 #include "apps/laboratory/conformance/report.hpp"
 #include "apps/laboratory/load/server_options.hpp"
-#include "base/file.hpp"
 
 #include <boost/json/parse.hpp>
 #include <fmt/format.h>
@@ -57,13 +56,6 @@ Result<SubjectOptions> subject_of(const Options& options) {
   return subject;
 }
 
-Result<void> write_junit(const std::string& path, const std::vector<Outcome>& outcomes) {
-  if (path.empty())
-    return {};
-  const std::string text = report_junit(outcomes);
-  return base::write_text_file(path, text);
-}
-
 Result<int> run(const Options& options, Interrupt& interrupt) {
   const auto checks = chosen_checks(options.only);
   if (!checks)
@@ -81,7 +73,7 @@ Result<int> run(const Options& options, Interrupt& interrupt) {
     line.show(check.path(), double(done) / double(checks->size()));
   });
   line.clear();
-  const auto written = write_junit(options.junit_file, outcomes);
+  const auto written = write_if_named(options.junit_file, [&] { return report_junit(outcomes); });
   const auto told = options.json ? print_json(report_json(subject, outcomes))
                                  : print_text(report_text(subject, outcomes));
   if (!told)

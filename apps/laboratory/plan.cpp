@@ -8,7 +8,6 @@
 #include "apps/laboratory/bench/workload.hpp"
 #include "apps/laboratory/plan/measure.hpp"
 #include "apps/laboratory/plan/report.hpp"
-#include "base/file.hpp"
 #include "placement/baselines.hpp"
 #include "placement/limits.hpp"
 #include "placement/planner.hpp"
@@ -139,12 +138,6 @@ void compare(const Options& options, const plan::Input& input, const Baselines& 
     report.lines.push_back(replacement);
 }
 
-Result<void> write_text(const std::string& path, const std::string& text) {
-  if (path.empty())
-    return {};
-  return base::write_text_file(path, text);
-}
-
 /// Reads the file and, with --measure, measures the costs of its models here.
 Result<plan::Input> read_file(const Options& options) {
   if (!options.measure)
@@ -174,9 +167,11 @@ Result<int> run(const Options& options, Interrupt& interrupt) {
   plan::Report report = search(options, *input, workload, others, bounds);
   const placement::Placement& placement = report.selection.placement;
   compare(options, *input, others, bounds, report);
-  auto written = write_text(options.output, plan::to_text(plan::placement_file(*input, placement)));
-  if (written && !options.svg_file.empty())
-    written = write_text(options.svg_file, plan::placement_svg(*input, placement, workload));
+  auto written = write_if_named(
+      options.output, [&] { return plan::to_text(plan::placement_file(*input, placement)); });
+  if (written)
+    written = write_if_named(options.svg_file,
+                             [&] { return plan::placement_svg(*input, placement, workload); });
   if (!written)
     return tl::unexpected(written.error());
   const auto told = options.json ? print_json(plan::report_json(*input, report))

@@ -7,7 +7,6 @@
 #include "apps/laboratory/theory/measurement.hpp"
 #include "apps/laboratory/theory/report.hpp"
 #include "base/clock.hpp"
-#include "base/file.hpp"
 #include "gpu/sim/profile.hpp"
 #include "sampling/limits.hpp"
 
@@ -146,9 +145,9 @@ Result<int> run(const Options& options, Interrupt& interrupt) {
   else if (auto measured = measure(options, interrupt, report); !measured)
     return tl::unexpected(measured.error());
   report.window = std::min(options.bench.engine.window.value_or(0), int(report.gains.size()));
-  if (!options.svg_file.empty())
-    if (auto drawn = base::write_text_file(options.svg_file, theory::theory_svg(report)); !drawn)
-      return tl::unexpected(drawn.error());
+  if (auto drawn = write_if_named(options.svg_file, [&] { return theory::theory_svg(report); });
+      !drawn)
+    return tl::unexpected(drawn.error());
   return options.json ? print_json(theory::report_json(report))
                       : print_text(theory::report_text(report));
 }

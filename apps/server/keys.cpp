@@ -1,10 +1,11 @@
 #include "apps/server/keys.hpp"
 
+#include "base/parse_number.hpp"
 #include "sampling/fields.hpp"
+#include "text/blanks.hpp"
 
 #include <algorithm>
 #include <boost/beast/core/string.hpp>
-#include <charconv>
 #include <cstdlib>
 #include <fmt/format.h>
 #include <fstream>
@@ -22,14 +23,6 @@ std::string digest(std::string_view text) {
   return hash;
 }
 
-std::string_view trim(std::string_view text) {
-  constexpr const char* blanks = " \t\r\n";
-  const auto begin = text.find_first_not_of(blanks);
-  if (begin == std::string_view::npos)
-    return {};
-  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
-}
-
 constexpr base::NumberRange weight_range = sampling::request_number("client_weight").range;
 
 /// Reads "weight=3". An empty text is 1; none: it is something else.
@@ -40,10 +33,8 @@ std::optional<int> read_weight(std::string_view text) {
   if (!text.starts_with(name))
     return std::nullopt;
   text.remove_prefix(name.size());
-  int weight = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), weight);
-  const bool whole = error == std::errc() && end == text.data() + text.size();
-  return whole && weight_range.allows(weight) ? std::optional(weight) : std::nullopt;
+  const auto weight = base::parse_number<int>(text);
+  return weight && weight_range.allows(*weight) ? weight : std::nullopt;
 }
 
 Result<Keys> read_file(const std::string& file) {
@@ -55,11 +46,11 @@ Result<Keys> read_file(const std::string& file) {
   int number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
-    const auto text = trim(line);
+    const auto text = text::trimmed(line);
     if (text.empty() || text.front() == '#')
       continue;
     const auto space = std::min(text.find_first_of(" \t"), text.size());
-    const auto weight = read_weight(trim(text.substr(space)));
+    const auto weight = read_weight(text::trimmed(text.substr(space)));
     if (!weight)
       return fail(
           ErrorCode::invalid_argument, fmt::format("line {} of {} is not an API key", number, file),
@@ -76,7 +67,7 @@ constexpr std::string_view scheme = "Bearer ";
 
 /// Returns the key behind the scheme, with which the text must begin.
 std::string_view key_of(std::string_view authorization) {
-  return trim(authorization.substr(std::min(scheme.size(), authorization.size())));
+  return text::trimmed(authorization.substr(std::min(scheme.size(), authorization.size())));
 }
 
 } // namespace
@@ -89,7 +80,7 @@ Result<Keys> Keys::load(const std::string& file, const char* variable) {
   std::string_view rest = environment ? environment : "";
   while (!rest.empty()) {
     const auto comma = rest.find(',');
-    if (const auto key = trim(rest.substr(0, comma)); !key.empty())
+    if (const auto key = text::trimmed(rest.substr(0, comma)); !key.empty())
       keys.add(key);
     rest = comma == std::string_view::npos ? "" : rest.substr(comma + 1);
   }

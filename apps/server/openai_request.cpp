@@ -7,12 +7,12 @@
 #include "apps/server/request_memory.hpp"
 #include "apps/server/response_input.hpp"
 #include "apps/server/unsupported.hpp"
+#include "base/parse_number.hpp"
 #include "sampling/fields.hpp"
 #include "sampling/limits.hpp"
 
 #include <algorithm>
 #include <boost/json/serialize.hpp>
-#include <charconv>
 #include <fmt/format.h>
 #include <limits>
 
@@ -73,9 +73,8 @@ void read_logit_bias(Fields& fields, Sampling& sampling, int vocabulary) {
     return fields.wrong("logit_bias", fmt::format("at most {} entries", bounds::logit_bias_max));
   Fields entries(*biases, "logit_bias");
   for (const auto& [name, value] : *biases) {
-    TokenId id = -1;
-    const auto [end, wrong] = std::from_chars(name.data(), name.data() + name.size(), id);
-    if (wrong != std::errc() || end != name.data() + name.size() || id < 0 || id >= vocabulary)
+    const TokenId id = base::parse_number<TokenId>(name).value_or(-1);
+    if (id < 0 || id >= vocabulary)
       return fields.wrong("logit_bias",
                           fmt::format("keyed by token ids from 0 to {}", vocabulary - 1));
     if (const auto bias = entries.number(name, {-limits::logit_bias_max, limits::logit_bias_max}))

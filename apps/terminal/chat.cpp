@@ -1,9 +1,7 @@
 // paceline chat: an interactive session in the terminal, or a conversation through a pipe.
 #include "apps/console/command.hpp"
-#include "apps/console/field_names.hpp"
 #include "apps/console/input.hpp"
 #include "apps/console/options.hpp"
-#include "apps/console/screen_text.hpp"
 #include "apps/terminal/chat/chat_session.hpp"
 #include "apps/terminal/chat/editor.hpp"
 #include "apps/terminal/chat/history.hpp"
@@ -17,11 +15,6 @@
 
 namespace paceline::apps {
 namespace {
-
-/// Prints an error as a line of its own on standard error; the chat goes on.
-void complain(const Error& error) {
-  note(for_errors("paceline: " + with_options(error).text() + "\n"));
-}
 
 /// Executes one command. False: it is time to leave.
 Result<bool> take_next(ChatSession& chat, Typing& typing) {
@@ -39,7 +32,7 @@ Result<int> converse(ChatSession& chat, Typing& typing, const Stopper& stopper, 
     if (!taken && !terminal)
       return tl::unexpected(taken.error());
     if (!taken)
-      complain(taken.error());
+      print_error(taken.error());
     if (!terminal && stopper.stopped())
       return status_interrupted;
     more = taken.value_or(true);

@@ -91,19 +91,6 @@ struct Product {
   Bf16Tiles tiles;
 };
 
-// Stores the valid part of a finished tile to the output, or adds it.
-void finish(const Product& p, const float* sums, int first_row, int rows, int tile) {
-  const int first = tile * tile_outputs;
-  const __mmask16 wanted = first_lanes(p.w.outputs() - first);
-  for (int r = 0; r < rows; ++r) {
-    float* out = p.out.row(first_row + r) + first;
-    __m512 sum = _mm512_load_ps(sums + r * tile_outputs);
-    if (p.add)
-      sum = _mm512_add_ps(_mm512_maskz_loadu_ps(wanted, out), sum);
-    _mm512_mask_storeu_ps(out, wanted, sum);
-  }
-}
-
 // Stores an accumulator to rows [first_row, first_row + rows) of weight tile `tile`.
 inline void store(int accumulator, const Product& p, int first_row, int rows, int tile) {
   const bool whole = rows == p.tile_rows && (tile + 1) * tile_outputs <= p.w.outputs();
@@ -114,7 +101,8 @@ inline void store(int accumulator, const Product& p, int first_row, int rows, in
   }
   alignas(64) float sums[row_block * tile_outputs];
   store_accumulator(accumulator, sums, tile_row);
-  finish(p, sums, first_row, rows, tile);
+  for (int r = 0; r < rows; ++r)
+    finish(p.out, p.w, p.add, _mm512_load_ps(sums + r * tile_outputs), first_row + r, tile);
 }
 
 void prefetch_tile(const std::byte* tile) {
@@ -402,7 +390,7 @@ public:
   void attend(Tensor out, Tensor q, std::span<const std::int32_t> positions,
               const AttentionOptions& options, const KvHead& kv, Scratch& scratch) const override {
     if (kv.dtype != DType::bf16)
-      return portable_.attend(out, q, positions, options, kv, scratch);
+      return ProductKernels::attend(out, q, positions, options, kv, scratch);
     attend_on_tiles(out, q, positions, options, kv, scratch);
   }
 

@@ -52,15 +52,8 @@ const std::byte* decoded_codes(const PackedWeight& w, int tile, int begin, int e
 }
 
 void finish_codes(const CodesProduct& p, const float* sums, int row, int rows, int tile) {
-  const int first = tile * tile_outputs;
-  const __mmask16 wanted = first_lanes(p.w.outputs() - first);
-  for (int r = 0; r < rows; ++r) {
-    float* out = p.out.row(row + r) + first;
-    __m512 sum = _mm512_load_ps(sums + r * tile_outputs);
-    if (p.add)
-      sum = _mm512_add_ps(_mm512_maskz_loadu_ps(wanted, out), sum);
-    _mm512_mask_storeu_ps(out, wanted, sum);
-  }
+  for (int r = 0; r < rows; ++r)
+    finish(p.out, p.w, p.add, _mm512_load_ps(sums + r * tile_outputs), row + r, tile);
 }
 
 /// Prefetches from memory what is needed some time after a chunk; the tiles are one stream.

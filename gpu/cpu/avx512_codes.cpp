@@ -222,9 +222,12 @@ void with_bits(int bits, const F& f) {
   }
 }
 
+CodeTable make_table(const ScaledCodes& how) {
+  return CodeTable(how.bits, [&](std::uint8_t code) { return how.number(code); });
+}
 template <std::size_t... i>
 std::array<CodeTable, sizeof...(i)> make_tables(std::index_sequence<i...>) {
-  return {CodeTable(scaled_codes(WeightFormat(int(WeightFormat::q4_0) + int(i))))...};
+  return {make_table(scaled_codes(WeightFormat(int(WeightFormat::q4_0) + int(i))))...};
 }
 /// Returns the table of a format; the tables of all formats are made once.
 const CodeTable& table_of(WeightFormat format) {

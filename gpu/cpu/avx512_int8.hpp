@@ -11,7 +11,7 @@ namespace paceline::gpu::cpu {
 /// Returns whether the processor has what the other functions here need.
 bool avx512_has_int8();
 
-/// As stage_int8 and linear_int8, with the same bits.
+/// Do what stage_int8 and linear_int8 do, with the same bits.
 void avx512_stage_int8(std::byte* staged, Tensor in, const PackedWeight& w, int first, int last);
 void avx512_linear_int8(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
                         int last, bool add, Scratch& scratch);

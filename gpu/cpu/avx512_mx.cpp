@@ -1,152 +1,55 @@
 // Products of few rows with microscaling weights by vdpbf16ps. A block's codes are decoded to pairs
-// of bf16 numbers in registers, by one table of 16-bit numbers for codes of six bits or fewer, by
-// two tables of their bytes for codes of eight. These numbers lack the scale: sums are in units of
-// the current block's scales, and converted when the next block has others, which rounds nothing as
-// long as scales and rows are moderate (highway_mx.cpp says why). So a product has the bits of the
-// bf16 weight's.
+// of bf16 numbers in registers. These lack the scale: sums are in units of the current block's
+// scales, and converted when the next block has others, which rounds nothing as long as scales and
+// rows are moderate (highway_mx.cpp says why). So a product has the bits of the bf16 weight's.
 #include "gpu/cpu/avx512_mx.hpp"
 
+#include "gpu/cpu/avx512_decoders.hpp"
 #include "gpu/cpu/avx512_sums.hpp"
 
 #if defined(__x86_64__)
 
-#include "base/bf16.hpp"
 #include "gpu/mx.hpp"
 
 // The headers of GCC 12 make undefined vectors, of which GCC then warns (PR 105593).
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
-namespace paceline::gpu::cpu {
-namespace {
-
-/// The bf16 number of each code of up to six bits, in the order in which words store codes.
-template <const MxElement& E>
-struct CodeTable {
-  alignas(64) std::uint16_t numbers[64] = {};
-  explicit CodeTable(WeightFormat format) {
-    constexpr int codes = 1 << E.bits();
-    for (int i = 0; i < 64; ++i) { // Higher bits do not matter.
-      const int index = i % codes;
-      const int code = E.bits() == 6 ? six_bits(format).to_code[std::size_t(index)] : index;
-      numbers[i] = base::to_bf16(decode_element(E, std::uint8_t(code))).bits;
-    }
-  }
-};
-
-/// The two bytes of the bf16 number of each code of eight bits without its sign.
-template <const MxElement& E>
-struct ByteTables {
-  alignas(64) std::uint8_t low[128] = {};
-  alignas(64) std::uint8_t high[128] = {};
-  ByteTables() {
-    for (int size = 0; size < 128; ++size) {
-      const std::uint16_t bits = base::to_bf16(decode_element(E, std::uint8_t(size))).bits;
-      low[size] = std::uint8_t(bits);
-      high[size] = std::uint8_t(bits >> 8);
-    }
-  }
-};
-
-} // namespace
-} // namespace paceline::gpu::cpu
-
 PACELINE_TARGET_BEGIN(PACELINE_AVX512_TABLES_TARGET)
 
 namespace paceline::gpu::cpu {
 namespace {
 
-/// A decoder of a run of words to pairs of numbers. After a run the order of codes repeats itself
-/// (see pack_words).
+/// A decoder of an element's codes.
 template <const MxElement& E, int bits = E.bits()>
-class Decoder;
-
-template <const MxElement& E>
-class Decoder<E, 4> {
+class MxDecoder : public Decoder<bits> {
 public:
-  static constexpr int words = 1;
-  static constexpr int pairs = 4;
-  using Run = __m512i;
-
-  Decoder() {
-    static const CodeTable<E> table{WeightFormat::mxfp4};
-    table_ = _mm512_load_si512(table.numbers);
-  }
-  ALWAYS_INLINE Run run(const std::byte* at) const { return split_in_pairs(at); }
-  template <int pair>
-  ALWAYS_INLINE __m512i numbers(const Run& run) const {
-    return _mm512_permutexvar_epi16(shifted_right<pair % 2 * 8 + pair / 2 * 4>(run), table_);
-  }
+  MxDecoder() : Decoder<bits>(codes()) {}
 
 private:
-  __m512i table_;
-};
-
-template <const MxElement& E>
-class Decoder<E, 6> {
-public:
-  static constexpr int words = 3;
-  static constexpr int pairs = 8;
-  struct Run {
-    __m512i four_bits[2];
-    __m512i two_bits;
-  };
-
-  Decoder() {
-    static const CodeTable<E> table{&E == &e2m3 ? WeightFormat::mxfp6 : WeightFormat::mxfp6_e3m2};
-    low_ = _mm512_load_si512(table.numbers);
-    high_ = _mm512_load_si512(table.numbers + 32);
-  }
-  ALWAYS_INLINE Run run(const std::byte* at) const {
-    return {{split_in_pairs(at), split_in_pairs(at + line)}, split_in_pairs(at + 2 * line)};
-  }
-  template <int pair>
-  ALWAYS_INLINE __m512i numbers(const Run& run) const {
-    constexpr int four = pair / 2, half = pair % 2 * 8;
-    constexpr int either = 0xCA; // Code for vpternlog: the first operand's bits choose.
-    const __m512i index = _mm512_ternarylogic_epi32(
-        _mm512_set1_epi16(15), shifted_right<four % 2 * 4 + half>(run.four_bits[four / 2]),
-        shifted_right<2 * four + half - 4>(run.two_bits), either);
-    return _mm512_permutex2var_epi16(low_, index, high_);
-  }
-
-private:
-  __m512i low_, high_;
-};
-
-template <const MxElement& E>
-class Decoder<E, 8> {
-public:
-  static constexpr int words = 1;
-  static constexpr int pairs = 2;
-  struct Run {
-    __m512i pair[2];
-  };
-
-  Decoder() {
-    static const ByteTables<E> tables;
-    repeat<2>([&](auto i) INLINED {
-      low_[i] = _mm512_load_si512(tables.low + 64 * i);
-      high_[i] = _mm512_load_si512(tables.high + 64 * i);
+  static const CodeTable& codes() {
+    static const CodeTable table(bits, [](std::uint8_t index) {
+      constexpr auto format = &E == &e2m3 ? WeightFormat::mxfp6 : WeightFormat::mxfp6_e3m2;
+      return decode_element(E, bits == 6 ? std::uint8_t(six_bits(format).to_code[index]) : index);
     });
+    return table;
   }
+};
+
+template <const MxElement& E>
+class MxDecoder<E, 8> : public ByteDecoder {
+public:
+  MxDecoder() : ByteDecoder(bytes()) {}
   ALWAYS_INLINE Run run(const std::byte* at) const {
-    const __m512i codes =
-        in_order(at, _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
-    const __m512i index = E.integer() ? _mm512_abs_epi8(codes) : codes;
-    const __m512i low = _mm512_permutex2var_epi8(low_[0], index, low_[1]);
-    __m512i high = _mm512_permutex2var_epi8(high_[0], index, high_[1]);
-    constexpr int with_sign = 0xF8; // Code for vpternlog: first | (second & third).
-    high = _mm512_ternarylogic_epi32(high, codes, _mm512_set1_epi8(char(0x80)), with_sign);
-    return {{_mm512_unpacklo_epi8(low, high), _mm512_unpackhi_epi8(low, high)}};
-  }
-  template <int pair>
-  ALWAYS_INLINE __m512i numbers(const Run& run) const {
-    return run.pair[pair];
+    const __m512i codes = codes_at(at);
+    return look_up<false>(codes, E.integer() ? _mm512_abs_epi8(codes) : codes);
   }
 
 private:
-  __m512i low_[2], high_[2];
+  static const ByteTables& bytes() {
+    static const ByteTables tables([](std::uint8_t code) { return decode_element(E, code); });
+    return tables;
+  }
 };
 
 ALWAYS_INLINE __m512i exponents(const std::byte* scales) {
@@ -168,13 +71,13 @@ struct Product {
 /// and it sees no single stream when several tiles are read in turn.
 template <class Sum, const MxElement& E, int Rows, int Tiles>
 __attribute__((noinline)) void block(const Product& p, int tile) {
-  const Decoder<E> decoder;
+  const MxDecoder<E> decoder;
   const std::size_t tile_bytes = p.w.tile_bytes();
   const std::byte* in = p.staged;
   const std::byte* scales = p.w.tile(tile);
   const std::byte* words = scales + p.w.scale_bytes();
   const std::byte* next = scales + Tiles * tile_bytes;
-  constexpr std::size_t run_bytes = Decoder<E>::words * line;
+  constexpr std::size_t run_bytes = MxDecoder<E>::words * line;
   __m512 sum[Rows][Tiles];
   __m512i before[Tiles];
   repeat<Tiles>([&](auto t) INLINED {
@@ -192,17 +95,17 @@ __attribute__((noinline)) void block(const Product& p, int tile) {
     Sum own[Rows][Tiles];
     repeat<Tiles>(
         [&](auto t) INLINED { repeat<Rows>([&](auto r) INLINED { own[r][t] = Sum(sum[r][t]); }); });
-    for (int run = 0; run < mx_block / 2 / Decoder<E>::pairs; ++run, words += run_bytes) {
-      typename Decoder<E>::Run runs[Tiles];
+    for (int run = 0; run < mx_block / 2 / MxDecoder<E>::pairs; ++run, words += run_bytes) {
+      typename MxDecoder<E>::Run runs[Tiles];
       repeat<Tiles>([&](auto t) INLINED {
         const std::byte* at = words + t * tile_bytes;
         runs[t] = decoder.run(at);
       });
-      repeat<Decoder<E>::words * Tiles>([&](auto i) INLINED {
+      repeat<MxDecoder<E>::words * Tiles>([&](auto i) INLINED {
         _mm_prefetch(reinterpret_cast<const char*>(next) + i * line, _MM_HINT_T1);
       });
       next += Tiles * run_bytes;
-      repeat<Decoder<E>::pairs>([&](auto pair) INLINED {
+      repeat<MxDecoder<E>::pairs>([&](auto pair) INLINED {
         repeat<Tiles>([&](auto t) INLINED {
           const __m512i weights = decoder.template numbers<pair>(runs[t]);
           repeat<Rows>([&](auto r) INLINED { own[r][t].add(weights, in + r * pair_bytes); });
@@ -249,17 +152,17 @@ void product(const Product& p, int first, int last) {
 /// Implements DecodeBlocks. The scale is added to the exponents of numbers that are not zero.
 template <const MxElement& E>
 void decode(const PackedWeight& w, int tile, int first, int last, std::byte* to) {
-  const Decoder<E> decoder;
+  const MxDecoder<E> decoder;
   const std::byte* scales = w.tile(tile) + first * tile_outputs;
   const std::byte* words = w.tile(tile) + w.scale_bytes() + std::size_t(first) * w.block_bytes();
   for (; first < last; ++first, scales += tile_outputs) {
     const __m512i power = _mm512_sub_epi32(exponents(scales), _mm512_set1_epi32(127));
     const __m512i low = _mm512_slli_epi32(power, 7);
     const __m512i both = _mm512_mask_blend_epi16(0xAAAAAAAA, low, _mm512_slli_epi32(low, 16));
-    for (int run = 0; run < mx_block / 2 / Decoder<E>::pairs; ++run) {
+    for (int run = 0; run < mx_block / 2 / MxDecoder<E>::pairs; ++run) {
       const auto all = decoder.run(words);
-      words += Decoder<E>::words * line;
-      repeat<Decoder<E>::pairs>([&](auto pair) INLINED {
+      words += MxDecoder<E>::words * line;
+      repeat<MxDecoder<E>::pairs>([&](auto pair) INLINED {
         const __m512i numbers = decoder.template numbers<pair>(all);
         const __mmask32 some = _mm512_test_epi16_mask(numbers, _mm512_set1_epi16(0x7FFF));
         _mm512_store_si512(to, _mm512_mask_add_epi16(numbers, some, numbers, both));

@@ -1,5 +1,6 @@
 #include "gpu/sim/profile.hpp"
 
+#include "base/parse_number.hpp"
 #include "gpu/sim/data_sheet.hpp"
 
 #include <algorithm>
@@ -54,10 +55,8 @@ int take_divisor(std::string_view& text) {
   const std::size_t slash = text.rfind('/');
   if (slash == std::string_view::npos)
     return 1;
-  int divisor = 0;
-  const char* end = text.data() + text.size();
-  const auto [last, error] = std::from_chars(text.data() + slash + 1, end, divisor);
-  if (error != std::errc() || last != end || divisor < 1)
+  const int divisor = base::parse_number<int>(text.substr(slash + 1)).value_or(0);
+  if (divisor < 1)
     return 1;
   text = text.substr(0, slash);
   return divisor;

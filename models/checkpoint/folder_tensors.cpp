@@ -5,6 +5,18 @@
 #include <fmt/format.h>
 
 namespace paceline::models {
+namespace {
+
+/// Returns whether any family has a block's tensor of this name.
+bool is_in_block(std::string_view name) {
+  return std::ranges::any_of(known_families(), [&](const Family& family) {
+    return std::ranges::any_of(family.names, [&](const ModelNames& names) {
+      return name.starts_with(OuterNames::of(names).blocks);
+    });
+  });
+}
+
+} // namespace
 
 ModelPart part_of(std::string_view name) {
   const auto has = [name](std::string_view word) {
@@ -32,17 +44,7 @@ bool is_block_weight(std::string_view name) {
                       name.ends_with(".router.layer.weight");
   const bool rates = name.ends_with(".in_proj_a.weight") || name.ends_with(".in_proj_b.weight") ||
                      name.ends_with(".in_proj_ba.weight");
-  constexpr std::string_view blocks[] = {"model.layers.",
-                                         "model.language_model.layers.",
-                                         "language_model.model.layers.",
-                                         "model.decoder.layers.",
-                                         "decoder.layers.",
-                                         "gpt_neox.layers.",
-                                         "transformer.h.",
-                                         "h."};
-  const bool in_block = std::ranges::any_of(
-      blocks, [&](std::string_view prefix) { return name.starts_with(prefix); });
-  return name.ends_with(".weight") && !router && !rates && in_block &&
+  return name.ends_with(".weight") && !router && !rates && is_in_block(name) &&
          (part == ModelPart::attention || part == ModelPart::feed_forward);
 }
 

@@ -1,9 +1,9 @@
 #include "models/checkpoint/gguf_files.hpp"
 
+#include "base/parse_number.hpp"
 #include "models/limits.hpp"
 #include "text/json.hpp"
 
-#include <charconv>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
@@ -16,13 +16,6 @@ constexpr const char* parts_hint =
 constexpr std::string_view ending = ".gguf";
 constexpr std::string_view between = "-of-";
 constexpr std::size_t digits = 5;
-
-std::optional<int> five_digits(std::string_view text) {
-  int out = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), out);
-  return read.ec == std::errc{} && read.ptr == text.data() + text.size() ? std::optional(out)
-                                                                         : std::nullopt;
-}
 
 std::string part_path(const GgufPart& part, int number) {
   return fmt::format("{}-{:05}{}{:05}{}", part.stem, number, between, part.of, ending);
@@ -46,8 +39,8 @@ std::optional<GgufPart> gguf_part(std::string_view path) {
     return {};
   path.remove_suffix(ending.size());
   const std::string_view last = path.substr(path.size() - tail);
-  const auto number = five_digits(last.substr(1, digits));
-  const auto of = five_digits(last.substr(tail - digits));
+  const auto number = base::parse_number<int>(last.substr(1, digits));
+  const auto of = base::parse_number<int>(last.substr(tail - digits));
   if (last[0] != '-' || last.substr(1 + digits, between.size()) != between || !number || !of ||
       *number < 1 || *number > *of)
     return {};

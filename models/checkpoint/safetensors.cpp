@@ -292,15 +292,6 @@ std::optional<gpu::DType> dtype_of(StoredType type) {
   }
 }
 
-StoredType stored_type(gpu::DType dtype) {
-  switch (dtype) {
-  case gpu::DType::f32: return StoredType::f32;
-  case gpu::DType::f16: return StoredType::f16;
-  case gpu::DType::bf16: break;
-  }
-  return StoredType::bf16;
-}
-
 Result<std::vector<TensorEntry>> parse_safetensors(const std::string& path,
                                                    std::span<const std::byte> file) {
   const Complaint wrong{path};

@@ -22,7 +22,6 @@ std::size_t size_of(StoredType type);
 const char* to_string(StoredType type) noexcept; ///< Spelled as in the format: "F8_E4M3"
 /// Returns none for numbers of which a matrix cannot consist as they are.
 std::optional<gpu::DType> dtype_of(StoredType type);
-StoredType stored_type(gpu::DType dtype);
 
 /// One tensor of a file; its bytes lie within the file and hold exactly its shape.
 struct TensorEntry {

@@ -3,191 +3,18 @@
 #include "models/limits.hpp"
 #include "models/stage_elsewhere.hpp"
 #include "models/state_run.hpp"
+#include "models/synthetic/scripted_rows.hpp"
 #include "sampling/limits.hpp"
-#include "text/limits.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cassert>
-#include <charconv>
 #include <cmath>
 #include <cstring>
-#include <fmt/format.h>
 #include <limits>
-#include <numeric>
 
 namespace paceline::models {
 namespace {
-
-constexpr const char* name_hint = "write scripted or "
-                                  "scripted:vocabulary=64,memory=3,seed=1,acceptance=0.8,context="
-                                  "4096,ranked=1,peaked=1,recurrent=1";
-
-/// Mixes bits with the finalizer of Steele, Lea and Flood 2014, "Fast splittable pseudorandom
-/// number generators".
-std::uint64_t mix(std::uint64_t x) {
-  x += 0x9E3779B97F4A7C15u;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-  return x ^ (x >> 31);
-}
-
-/// Hashes what a row is a function of: the seed and the last `memory` tokens (fewer at the start).
-std::uint64_t hash_context(const ScriptedOptions& options, std::span<const TokenId> context) {
-  const auto used = std::min(context.size(), std::size_t(options.memory));
-  std::uint64_t h = mix(options.seed ^ mix(used));
-  for (const TokenId token : context.last(used))
-    h = mix(h ^ std::uint32_t(token));
-  return h;
-}
-
-/// Returns a number, uniform in [0, 1), for each (context, token, purpose).
-double uniform(std::uint64_t context, int token, std::uint64_t purpose) {
-  return double(mix(context ^ mix(std::uint64_t(token) * 4 + purpose)) >> 11) * 0x1p-53;
-}
-
-enum Purpose : std::uint64_t { weight, order, share, gain };
-
-/// Makes the target's row: weights are spread over e^3; an eighth of the tokens (one at least, if
-/// there are four or more) is impossible, so that a draft can propose what the target never says.
-std::vector<double> target_row(const ScriptedOptions& options, std::uint64_t context) {
-  const int n = options.vocabulary;
-  std::vector<double> p(std::size_t(n), 0.0);
-  const int impossible = n >= 4 ? std::max(1, n / 8) : 0;
-  const int first = int(context % std::uint64_t(n));
-  for (int i = 0; i < n - impossible; ++i)
-    p[std::size_t((first + i) % n)] = std::exp(3 * uniform(context, i, weight));
-  const double sum = std::accumulate(p.begin(), p.end(), 0.0);
-  for (double& x : p)
-    x *= (options.peaked ? 0.4 : 1.0) / sum;
-  if (options.peaked)
-    p[std::size_t(first)] += 0.6;
-  return p;
-}
-
-constexpr int ranked_vocabulary_min = 40;
-/// How often the token of rank i is drawn in place of a rejected first token (ScriptedOptions).
-constexpr std::array ranked_shares{0.28, 0.12, 0.055, 0.055, 0.025, 0.025, 0.025, 0.025};
-constexpr double first_share = 0.15;
-
-/// Makes rows of the `ranked` kind, for target and draft alike: one token has first_share plus what
-/// the others lack, so that only it is ever rejected, and the residual is the others' shares. The
-/// context decides which tokens are first, second, ...
-std::vector<double> ranked_row(const ScriptedOptions& options, std::uint64_t context) {
-  const int n = options.vocabulary;
-  const double first = first_share + (1 - options.acceptance);
-  const int rest = n - 1 - int(ranked_shares.size());
-  const double others = 1 - std::accumulate(ranked_shares.begin(), ranked_shares.end(), 0.0);
-  std::vector<double> row(std::size_t(n), 0.0);
-  for (int rank = 0; rank < n; ++rank) {
-    const double share = rank == 0                           ? 0
-                         : rank <= int(ranked_shares.size()) ? ranked_shares[std::size_t(rank - 1)]
-                                                             : others / rest;
-    row[std::size_t((context + std::uint64_t(rank)) % std::uint64_t(n))] =
-        rank == 0 ? first : (1 - first) * share;
-  }
-  return row;
-}
-
-/// Takes `mass` away from p, token after token in an order of the context's own: some tokens lose
-/// all they have (then p > 0, q = 0), some a part. Returns which tokens lost mass.
-std::vector<bool> take_mass(std::vector<double>& p, double mass, std::uint64_t context) {
-  std::vector<int> tokens(p.size());
-  std::iota(tokens.begin(), tokens.end(), 0);
-  std::sort(tokens.begin(), tokens.end(),
-            [&](int a, int b) { return uniform(context, a, order) < uniform(context, b, order); });
-  std::vector<bool> lost(p.size(), false);
-  for (const bool whole : {false, true}) {
-    for (const int t : tokens) {
-      double& x = p[std::size_t(t)];
-      const bool all = whole || uniform(context, t, share) < 0.5;
-      const double taken = std::min(mass, all ? x : 0.5 * x);
-      if (taken <= 0)
-        continue;
-      x -= taken;
-      mass -= taken;
-      lost[std::size_t(t)] = true;
-    }
-  }
-  return lost;
-}
-
-/// Makes the draft's row: the mass that `take_mass` took goes to tokens that lost nothing, the
-/// target's impossible ones among them; hence the sum of min(p, q) is exactly what p kept.
-std::vector<double> draft_row(const ScriptedOptions& options, std::uint64_t context) {
-  std::vector<double> q = target_row(options, context);
-  const std::vector<double> p = q;
-  const std::vector<bool> lost = take_mass(q, 1 - options.acceptance, context);
-  std::vector<double> gains(q.size(), 0.0);
-  for (std::size_t i = 0; i < q.size(); ++i)
-    if (!lost[i])
-      gains[i] = (p[i] > 0 ? 0.05 : 0.01) + std::pow(uniform(context, int(i), gain), 4);
-  const double sum = std::accumulate(gains.begin(), gains.end(), 0.0);
-  for (std::size_t i = 0; i < q.size(); ++i)
-    q[i] += gains[i] * (1 - options.acceptance) / sum;
-  return q;
-}
-
-std::vector<double> row_of(const ScriptedOptions& options, std::uint64_t context) {
-  if (options.ranked)
-    return ranked_row(options, context);
-  return options.acceptance < 1 ? draft_row(options, context) : target_row(options, context);
-}
-
-std::string canonical_name(const ScriptedOptions& o) {
-  return fmt::format(
-      "scripted:vocabulary={},memory={},seed={},acceptance={},context={},ranked={},peaked={}"
-      "{}",
-      o.vocabulary, o.memory, o.seed, o.acceptance, o.context, int(o.ranked), int(o.peaked),
-      o.recurrent ? ",recurrent=1" : "");
-}
-
-Result<void> check(const ScriptedOptions& o) {
-  const auto wrong = [](std::string what) {
-    return fail(ErrorCode::invalid_argument, "scripted model: " + std::move(what), name_hint);
-  };
-  if (o.vocabulary < 2 || o.vocabulary > text::limits::vocabulary_max)
-    return wrong(fmt::format("vocabulary={} is not from 2 to {}", o.vocabulary,
-                             text::limits::vocabulary_max));
-  if (o.memory < 0 || o.memory > limits::scripted_memory_max)
-    return wrong(
-        fmt::format("memory={} is not from 0 to {}", o.memory, limits::scripted_memory_max));
-  if (!(o.acceptance >= 0 && o.acceptance <= 1))
-    return wrong(fmt::format("acceptance={} is not from 0 to 1", o.acceptance));
-  if (o.acceptance < 1 && o.vocabulary < 4)
-    return wrong("an acceptance below 1 wants a vocabulary of 4 or more");
-  if (o.ranked && (o.vocabulary < ranked_vocabulary_min || o.acceptance < 0.5))
-    return wrong(fmt::format("ranked=1 wants a vocabulary of {} and an acceptance of 0.5 or more",
-                             ranked_vocabulary_min));
-  if (o.context < 1 || o.context > limits::context_max)
-    return wrong(fmt::format("context={} is not from 1 to {}", o.context, limits::context_max));
-  return {};
-}
-
-template <class T>
-bool parse_number(std::string_view text, T& out) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return error == std::errc{} && end == text.data() + text.size();
-}
-
-bool set_option(ScriptedOptions& o, std::string_view key, std::string_view value) {
-  if (key == "vocabulary")
-    return parse_number(value, o.vocabulary);
-  if (key == "memory")
-    return parse_number(value, o.memory);
-  if (key == "seed")
-    return parse_number(value, o.seed);
-  if (key == "acceptance")
-    return parse_number(value, o.acceptance);
-  if (key == "context")
-    return parse_number(value, o.context);
-  const auto flag = [&](const char* name, bool& to) {
-    const bool own = key == name && (value == "0" || value == "1");
-    to = own ? value == "1" : to;
-    return own;
-  };
-  return flag("ranked", o.ranked) || flag("peaked", o.peaked) || flag("recurrent", o.recurrent);
-}
 
 class ScriptedWorkspace final : public Workspace {
 public:
@@ -459,36 +286,6 @@ private:
 
 } // namespace
 
-bool is_scripted(std::string_view name) {
-  return name == "scripted" || name.starts_with("scripted:");
-}
-
-Result<ScriptedOptions> parse_scripted(std::string_view name) {
-  const auto wrong = [&](std::string_view part) {
-    return fail(ErrorCode::invalid_argument, fmt::format("scripted model: bad option {}", part),
-                name_hint);
-  };
-  if (!is_scripted(name))
-    return wrong(name);
-  ScriptedOptions options;
-  name.remove_prefix(std::min(name.size(), std::string_view("scripted:").size()));
-  while (!name.empty()) {
-    const std::string_view part = name.substr(0, name.find(','));
-    name.remove_prefix(std::min(name.size(), part.size() + 1));
-    const auto equals = part.find('=');
-    if (equals == part.npos ||
-        !set_option(options, part.substr(0, equals), part.substr(equals + 1)))
-      return wrong(part);
-  }
-  if (auto ok = check(options); !ok)
-    return tl::unexpected(ok.error());
-  return options;
-}
-
-std::vector<double> scripted_row(const ScriptedOptions& options, std::span<const TokenId> context) {
-  return row_of(options, hash_context(options, context));
-}
-
 Result<std::shared_ptr<const Model>> make_scripted(const ScriptedOptions& options,
                                                    std::shared_ptr<gpu::Device> device) {
   return make_scripted_stages(options, {&device, 1}).map([](auto&& models) {
@@ -522,7 +319,7 @@ make_scripted_stages(const ScriptedOptions& options,
 Result<std::shared_ptr<const Model>> make_scripted_stage(const ScriptedOptions& options,
                                                          const LayerRange& layers, int all,
                                                          std::shared_ptr<gpu::Device> device) {
-  if (auto ok = check(options); !ok)
+  if (auto ok = check_scripted(options); !ok)
     return tl::unexpected(ok.error());
   if (device->name().starts_with("cuda"))
     return fail(ErrorCode::unsupported, "a scripted model cannot run on " + device->name(),

@@ -4,6 +4,7 @@
 
 #include "models/checkpoint/source.hpp"
 #include "models/model.hpp"
+#include "models/synthetic/scripted_options.hpp"
 #include "text/tokenizer.hpp"
 
 #include <span>
@@ -13,31 +14,6 @@
 namespace paceline::models {
 
 struct LoadOptions;
-
-/// The parameters of a scripted model. Two with the same seed form a pair: the draft's rows overlap
-/// the target's so that 1 - TV(p, q) is `acceptance` in every context.
-struct ScriptedOptions {
-  int vocabulary = 64;
-  int memory = 3; ///< Tokens of context that the distribution depends on (0: none).
-  std::uint64_t seed = 1;
-  /// Sum of min(p, q) with the target's row, for the draft; 1 for the target.
-  double acceptance = 1;
-  int context = 1 << 20;
-  /// The draft's likeliest other tokens replace a rejected one as often as on the demo pair at
-  /// temperature 0.8: one of the first 1, 2, 4, 8 with probability 0.28, 0.40, 0.51, 0.61.
-  bool ranked = false;
-  bool peaked = false; ///< One token has 0.6 of the mass or more; a close draft finds it, too.
-  /// The context is in a state (gpu/recurrence.hpp) in place of pages: tokens that were pushed into
-  /// it, and cannot be taken back.
-  bool recurrent = false;
-};
-/// Returns true for "scripted" and "scripted:...".
-bool is_scripted(std::string_view name);
-/// Reads "scripted", or "scripted:vocabulary=8,memory=2,seed=7,acceptance=0.8".
-Result<ScriptedOptions> parse_scripted(std::string_view name);
-
-/// Returns the distribution after `context` (its last `memory` tokens): [vocabulary], sums to 1.
-std::vector<double> scripted_row(const ScriptedOptions& options, std::span<const TokenId> context);
 
 /// Makes a model that keeps its context in its cache pages (one id per slot), so that a wrong or
 /// stale page shows as wrong output, and so does a state that was advanced by a token which was

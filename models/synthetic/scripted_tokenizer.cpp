@@ -1,8 +1,8 @@
 // A tokenizer for a scripted model: token 17 reads " 17".
+#include "base/parse_number.hpp"
 #include "models/synthetic/scripted.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <fmt/format.h>
 
 namespace paceline::models {
@@ -33,10 +33,8 @@ public:
 
 private:
   TokenId id_of(std::string_view word) const {
-    TokenId id = -1;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
-    if (error == std::errc{} && end == word.data() + word.size() && known(id))
-      return id;
+    if (const auto id = base::parse_number<TokenId>(word); id && known(*id))
+      return *id;
     std::uint32_t hash = 0;
     for (const char c : word)
       hash = hash * 31 + static_cast<unsigned char>(c);

@@ -5,6 +5,7 @@
 #include "base/telemetry.hpp"
 #include "execution/lane_closer.hpp"
 #include "models/synthetic/scripted.hpp"
+#include "models/synthetic/scripted_rows.hpp"
 #include "tests/actors/mail.hpp"
 #include "tests/support/pools.hpp"
 

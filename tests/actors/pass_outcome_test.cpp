@@ -48,7 +48,7 @@ struct InFlight : ModelWorld {
     built.forks = {20, 64};
   }
 
-  /// Of the pass of this number, which is behind `ahead`.
+  /// Returns the outcome of the pass of this number, which is behind `ahead`.
   std::shared_ptr<PassOutcome> behind(PassOutcome& ahead, int number) const {
     Batch batch;
     batch.id = std::uint64_t(10 + number);
@@ -73,7 +73,7 @@ struct InFlight : ModelWorld {
     const BatchEntry of = entry(number);
     return {of.round.chain, of.length, of.round.window, of.feed.pages, {}, 1};
   }
-  /// Of `chain`, with tokens up to `end`.
+  /// Returns a fork of `chain`, with tokens up to `end`.
   ChainRef fork(int position, TokenId token, int end) {
     auto made = std::make_shared<Chain>(1);
     made->begin_fork(position + 1, 30, 5, ++forks);

@@ -14,7 +14,7 @@ namespace {
 
 const std::string scripted = "scripted:vocabulary=32,memory=3,seed=1,context=512";
 
-/// On simulated devices: virtual time.
+/// Returns the arguments of a load on simulated devices, in virtual time.
 std::vector<std::string> simulated_load(const std::vector<std::string>& more,
                                         const std::string& draft = "") {
   std::vector<std::string> arguments{"bench", "serve", "-m",       scripted,

@@ -51,7 +51,7 @@ public:
 
   /// All that came, in order.
   std::vector<HubRequest> requests() const;
-  /// Those for a file.
+  /// Returns the requests for a file.
   std::vector<HubRequest> requests(const std::string& path) const;
   /// Blocks until an answer is silent.
   void await_silence();

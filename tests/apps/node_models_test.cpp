@@ -272,7 +272,7 @@ TEST_CASE("a certificate that names hosts is believed for these alone") {
   options.threads = 1;
   check_drafts(options);
 
-  // Of another authority: said, too.
+  // A certificate of another authority is named, too.
   const Certificates others;
   RunningNode stranger(others.arguments());
   check_complaint(ask(stranger, "127.0.0.1"), 1, {"not the authority's"});

@@ -1,5 +1,4 @@
 // A trace with a node in it: what both machines did, by one clock.
-#include "nodes/node.hpp"
 #include "tests/support/files.hpp"
 #include "tests/support/node_checks.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -50,14 +49,11 @@ Span first(const std::vector<Span>& events, std::int64_t pid, const std::string&
   return *first;
 }
 
-std::unique_ptr<nodes::Node> open_node(base::Duration clock_ahead) {
+std::unique_ptr<nodes::Node> node_ahead(base::Duration clock_ahead) {
   nodes::NodeOptions there;
   there.devices = {"cpu:1"};
-  there.targets = {"demo"};
   there.clock_ahead = clock_ahead;
-  auto node = nodes::Node::open(there);
-  REQUIRE(node);
-  return std::move(*node);
+  return open_node(there);
 }
 
 /// What an engine writes that uses a node, whose clock is so far ahead.
@@ -99,9 +95,9 @@ constexpr std::array<base::Duration, 2> clocks_ahead{3h, -5min};
 TEST_CASE("a trace has all machines on one clock, and says how far theirs are") {
   for (const base::Duration ahead : clocks_ahead) {
     CAPTURE(ahead.count());
-    const auto there = open_node(ahead);
+    const auto there = node_ahead(ahead);
     EngineOptions options;
-    options.draft_devices = {"node://127.0.0.1:" + std::to_string(there->port())};
+    options.draft_devices = {address_of(*there)};
     const json::value trace = trace_of(options, true);
     const auto [pid, most] = check_machine(trace, ahead);
     const auto events = events_of(trace);
@@ -115,9 +111,9 @@ TEST_CASE("a trace has all machines on one clock, and says how far theirs are") 
 TEST_CASE("and each pass through a stage on a node, within the time that it was waited for") {
   for (const base::Duration ahead : clocks_ahead) {
     CAPTURE(ahead.count());
-    const auto there = open_node(ahead);
+    const auto there = node_ahead(ahead);
     EngineOptions options;
-    options.devices = {"cpu:0", "node://127.0.0.1:" + std::to_string(there->port())};
+    options.devices = {"cpu:0", address_of(*there)};
     const json::value trace = trace_of(options, false);
     const auto [pid, most] = check_machine(trace, ahead);
     const auto events = events_of(trace);

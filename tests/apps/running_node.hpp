@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tests/apps/support.hpp"
+#include "tests/support/says.hpp"
 
 #include <doctest/doctest.h>
 
@@ -12,10 +13,6 @@
 #include <vector>
 
 namespace paceline::testing {
-
-inline bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != text.npos;
-}
 
 class RunningNode {
 public:

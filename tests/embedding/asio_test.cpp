@@ -52,7 +52,7 @@ struct World {
   AsyncEngine service{io.get_executor(), engine};
 };
 
-/// At 10 ms a token it would take most of a minute.
+/// Returns a request that takes most of a minute at 10 ms a token.
 Request endless() {
   return of_tokens(4000);
 }

@@ -31,11 +31,8 @@ TEST_CASE("with activations of int8: the same tokens in every mode, chunk, page,
     const Answers expected = plain_answers_of(options, both_requests());
     for (const SpeculationMode mode : {SpeculationMode::sync, SpeculationMode::overlap}) {
       options = rounded(format);
-      options.drafters = {"demo"};
-      options.speculation = mode;
-      options.window = mode == SpeculationMode::sync ? 6 : 3;
-      options.prefill_chunk = mode == SpeculationMode::sync ? 5 : 512;
-      options.page_tokens = mode == SpeculationMode::sync ? 2 : 16;
+      options.window = 3;
+      options = drafting(options, "demo", mode);
       if (mode == SpeculationMode::overlap)
         options.devices = {"cpu:0", "cpu:1"};
       SpeculationStats stats;

@@ -12,7 +12,7 @@
 
 namespace {
 
-/// Of this thread: how many allocations from now on one fails; 0: none does.
+/// How many allocations of this thread from now on one fails; 0: none does.
 thread_local long until_failure = 0;
 thread_local bool goes_on_failing = false;
 thread_local bool failed = false;

@@ -25,7 +25,7 @@ Engine open(const std::string& device = "sim:1us") {
   return open_engine(options);
 }
 
-/// At 10 ms a token it would take most of a minute.
+/// Asks for what takes most of a minute at 10 ms a token.
 Stream endless(Engine& engine) {
   return submit(engine, of_tokens(4000));
 }

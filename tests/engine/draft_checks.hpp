@@ -3,11 +3,13 @@
 
 #include "tests/engine/world.hpp"
 #include "tests/support/requests.hpp"
+#include "tests/support/says.hpp"
 
 #include <doctest/doctest.h>
 
 #include <chrono>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace paceline::testing {
@@ -20,7 +22,7 @@ inline std::vector<Request> both_requests() {
 
 using Answers = std::vector<std::vector<TokenId>>;
 
-/// Of requests that decode as one batch. stats: what was judged and accepted is added.
+/// Returns the answers to requests that decode as one batch. stats: gets what was judged, added.
 inline Answers answers_of(const EngineOptions& options, const std::vector<Request>& requests,
                           SpeculationStats* stats = nullptr) {
   Engine engine = open_engine(options);
@@ -35,6 +37,23 @@ inline Answers answers_of(const EngineOptions& options, const std::vector<Reques
   return tokens;
 }
 
+/// Returns the options in this mode; in `sync` with a window, chunks and pages of other sizes, too.
+inline EngineOptions in_mode(EngineOptions options, SpeculationMode mode) {
+  options.speculation = mode;
+  if (mode == SpeculationMode::sync) {
+    options.window = 6;
+    options.prefill_chunk = 5;
+    options.page_tokens = 2;
+  }
+  return options;
+}
+/// Does the same with this draft.
+inline EngineOptions drafting(EngineOptions options, const std::string& drafter,
+                              SpeculationMode mode) {
+  options.drafters = {drafter};
+  return in_mode(std::move(options), mode);
+}
+
 /// The same by the target alone.
 inline Answers plain_answers_of(EngineOptions options, const std::vector<Request>& requests) {
   options.drafters.clear();
@@ -42,10 +61,9 @@ inline Answers plain_answers_of(EngineOptions options, const std::vector<Request
 }
 
 inline void check_refused(const EngineOptions& options, const std::vector<std::string>& words) {
-  const auto engine = Engine::open(options);
-  REQUIRE_FALSE(engine);
+  const Error error = refused(options);
   for (const std::string& word : words)
-    CHECK_MESSAGE(engine.error().text().find(word) != std::string::npos, engine.error().text());
+    CHECK(says(error, word));
 }
 
 /// Kills the draft in the middle of two answers, three times: no token is lost, and the last time

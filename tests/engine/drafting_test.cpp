@@ -85,7 +85,7 @@ TEST_CASE("the longest window has the time it takes") {
   options.window = 32;
   Engine engine = open_engine(options);
   const Answer answer = ask(engine, request_of(4, 165));
-  // Of the first window nobody knew how long it would take: it is given up for 50 ms.
+  // Nobody knew how long the first window would take: it is given up for 50 ms.
   CHECK(answer.end().speculation.rounds <= 6 + 6);
 }
 

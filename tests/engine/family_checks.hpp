@@ -55,16 +55,9 @@ inline void check_modes(const TinyModel& target) {
   for (const SpeculationMode mode :
        {SpeculationMode::sync, SpeculationMode::overlap, SpeculationMode::automatic}) {
     CAPTURE(int(mode));
-    EngineOptions options = options_of(target);
-    options.drafters = {"self:mxfp4"};
-    options.speculation = mode;
-    if (mode == SpeculationMode::sync) {
-      options.window = 6;
-      options.prefill_chunk = 5;
-      options.page_tokens = 2;
-    }
     SpeculationStats stats;
-    CHECK(answers_of(options, requests, &stats) == expected);
+    CHECK(answers_of(drafting(options_of(target), "self:mxfp4", mode), requests, &stats) ==
+          expected);
     CHECK((stats.accepted > 0 || mode == SpeculationMode::automatic)); // It may choose `off`.
   }
 }

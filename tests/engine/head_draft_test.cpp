@@ -49,7 +49,7 @@ struct HeadCase {
   EngineOptions options;
   std::vector<Request> requests;
 
-  /// On simulated devices, whose time a test holds in its hand.
+  /// Returns the options with simulated devices, whose time a test holds in its hand.
   EngineOptions simulated() const {
     EngineOptions o = options;
     o.devices = {"sim:10ms+0.1ms/row"};

@@ -17,7 +17,7 @@ EngineOptions mixed(const std::string& model = "demo") {
   return options;
 }
 
-/// On simulated devices, whose time a test holds in its hand.
+/// Returns the options with simulated devices, whose time a test holds in its hand.
 EngineOptions simulated_mixed(const std::string& model = "demo") {
   EngineOptions options = mixed(model);
   options.devices = {"sim:10ms+0.1ms/row"};

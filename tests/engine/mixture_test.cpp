@@ -213,15 +213,8 @@ TEST_CASE("with a mixture: the same tokens in every mode, chunk, page, batch and
            {SpeculationMode::sync, SpeculationMode::overlap, SpeculationMode::automatic}) {
         CAPTURE(std::string(draft));
         SpeculationStats stats;
-        options = options_for(folder);
-        options.drafters = {draft};
-        options.speculation = mode;
-        if (mode == SpeculationMode::sync) {
-          options.window = 6;
-          options.prefill_chunk = 5;
-          options.page_tokens = 2;
-        }
-        CHECK(answers_of(options, mixture_requests(), &stats) == expected);
+        CHECK(answers_of(drafting(options_for(folder), draft, mode), mixture_requests(), &stats) ==
+              expected);
         CHECK(stats.accepted > 0);
       }
   }

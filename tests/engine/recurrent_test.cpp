@@ -12,14 +12,6 @@ using namespace paceline::testing;
 
 namespace {
 
-constexpr const char* recurrent_models[] = {"Qwen 3.5",
-                                            "Qwen 3.5 that ends with a recurrent layer",
-                                            "Qwen 3.5 MoE",
-                                            "Granite 4",
-                                            "Granite 4 without experts, with its options",
-                                            "LFM 2",
-                                            "LFM 2 with its options",
-                                            "LFM 2 MoE"};
 /// One for each kind of mixer.
 constexpr const char* kinds[] = {"Qwen 3.5", "Granite 4", "LFM 2"};
 
@@ -27,7 +19,7 @@ constexpr const char* kinds[] = {"Qwen 3.5", "Granite 4", "LFM 2"};
 
 TEST_CASE("with a recurrent target: the same tokens in every mode, chunk, page, batch and team") {
   const TinyModel draft("Qwen 3");
-  for (const char* name : recurrent_models) {
+  for (const char* name : models::test::recurrent_cases) {
     CAPTURE(std::string(name));
     const TinyModel target(name);
     const auto requests = requests_to(4);
@@ -37,15 +29,7 @@ TEST_CASE("with a recurrent target: the same tokens in every mode, chunk, page, 
            {SpeculationMode::sync, SpeculationMode::overlap, SpeculationMode::automatic}) {
         CAPTURE(drafter);
         CAPTURE(int(mode));
-        EngineOptions options = options_of(target);
-        options.drafters = {drafter};
-        options.speculation = mode;
-        if (mode == SpeculationMode::sync) {
-          options.window = 6;
-          options.prefill_chunk = 5;
-          options.page_tokens = 2;
-        }
-        Engine engine = open_engine(options);
+        Engine engine = open_engine(drafting(options_of(target), drafter, mode));
         SpeculationStats stats;
         for (int round = 0; round < 2; ++round) // The second time, look-ups know the answers.
           for (std::size_t i = 0; const Answer& answer : ask_all(engine, requests)) {
@@ -62,7 +46,7 @@ TEST_CASE("with a recurrent target: the same tokens in every mode, chunk, page, 
 }
 
 TEST_CASE("a recurrent sequence that loses its pages begins with an empty state") {
-  const TinyModel target(recurrent_models[0], {{"max_position_embeddings", 2048}});
+  const TinyModel target(kinds[0], {{"max_position_embeddings", 2048}});
   const auto requests = requests_to(6, 800);
   const Answers expected = alone(target, requests);
   EngineOptions options = options_of(target);
@@ -153,7 +137,7 @@ TEST_CASE("a recurrent target in stages: each has the states of its layers, and 
 }
 
 TEST_CASE("a recurrent draft of the target's own weights: the same tokens in every mode") {
-  for (const char* name : recurrent_models) {
+  for (const char* name : models::test::recurrent_cases) {
     CAPTURE(std::string(name));
     check_modes(TinyModel(name));
   }
@@ -179,7 +163,7 @@ TEST_CASE("a recurrent draft for another target: the same tokens, with look-ups 
 }
 
 TEST_CASE("what recurrent models do not do yet is refused by name") {
-  const TinyModel target(recurrent_models[0]);
+  const TinyModel target(kinds[0]);
   EngineOptions options = options_of(target);
   options.drafters = {target.path()};
   options.draft_devices = {"cpu:0", "cpu:1"};

@@ -18,7 +18,7 @@ EngineOptions self_drafting(const std::string& format) {
   return options;
 }
 
-/// On simulated devices, whose time a test holds in its hand.
+/// Returns the options with simulated devices, whose time a test holds in its hand.
 EngineOptions simulated_self(const std::string& format) {
   EngineOptions options = self_drafting(format);
   options.devices = {"sim:10ms+0.1ms/row"};

@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr std::array<std::pair<int, int>, 5> shapes{{{2, 1}, {3, 1}, {4, 1}, {1, 2}, {2, 3}}};
-/// Of different length, half of them greedy, half `coupled` with warpers; one scores its prompt.
+/// Requests of several lengths, half greedy, half `coupled` with warpers; one scores its prompt.
 std::vector<Request> staged_requests() {
   std::vector<Request> all;
   for (const int length : {1, 5, 17, 40, 64, 90}) {
@@ -258,11 +258,7 @@ TEST_CASE("a chain that is closed with windows in flight holds up no lane") {
 }
 
 TEST_CASE("on real threads: a target on two cores says what it says on one") {
-  std::vector<Request> all;
-  for (const char* prompt : {"def", "import os\nimport sys\n\ndef main():\n", "class A:\n"}) {
-    all.push_back(repeatable(prompt, 24));
-    all.push_back(repeatable(prompt, 24, 5 + all.size()));
-  }
+  const std::vector<Request> all = code_requests();
   EngineOptions one;
   one.speculation = SpeculationMode::off;
   one.threads = 1;

@@ -1,5 +1,5 @@
 // What a stream carries besides tokens: sources, log-probabilities, text in whole characters.
-#include "models/synthetic/scripted.hpp"
+#include "models/synthetic/scripted_rows.hpp"
 #include "tests/support/engine_fixture.hpp"
 
 #include <doctest/doctest.h>

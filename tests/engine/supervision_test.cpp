@@ -55,7 +55,7 @@ void let_pass(EngineWorld& world, std::chrono::milliseconds time) {
   REQUIRE(world.now() >= until);
 }
 
-/// At its next message.
+/// Holds the actor up at its next message.
 void hold_up_once(EngineWorld& world, std::string_view name, base::Duration time) {
   world.decide_fates([name, time, done = false](const actors::Arrival& arrival) mutable {
     const bool now = arrival.name == name && !std::exchange(done, true);
@@ -329,7 +329,7 @@ Engine stuck_engine(const std::shared_ptr<StuckDrafter>& drafter) {
 
 } // namespace
 
-// On real threads: a lane's thread that does not come back can only be left alone.
+// It runs on real threads: a lane's thread that does not come back can only be left alone.
 TEST_CASE("a draft's lane that stands still is abandoned, and its successor drafts") {
   const auto drafter = std::make_shared<StuckDrafter>();
   Engine engine = stuck_engine(drafter);

@@ -1,7 +1,6 @@
 // Promises 1 and 2 with weights in the microscaling formats: the demo pair on this machine's cores.
 #include "gpu/mx.hpp"
-#include "tests/support/engine_fixture.hpp"
-#include "tests/support/requests.hpp"
+#include "tests/engine/draft_checks.hpp"
 
 #include <doctest/doctest.h>
 
@@ -19,43 +18,24 @@ EngineOptions quantized(WeightFormat format) {
   return options;
 }
 
-/// Greedy, and drawn by coupling.
-std::vector<std::vector<TokenId>> answers(const EngineOptions& options,
-                                          std::uint64_t* accepted = nullptr) {
-  Engine engine = open_engine(options);
-  const std::vector<Answer> all =
-      ask_all(engine, {repeatable("import os\nimport sys\n\ndef main():\n", 20, std::nullopt),
-                       repeatable("class Stack:\n    def push(", 20, 7)});
-  std::vector<std::vector<TokenId>> tokens;
-  for (const Answer& answer : all) {
-    tokens.push_back(answer.tokens);
-    if (accepted)
-      *accepted += answer.end().speculation.accepted;
-  }
-  return tokens;
-}
-
 } // namespace
 
 TEST_CASE("with weights of every format: the same tokens in every mode, chunk, page and team") {
-  std::uint64_t accepted = 0;
+  SpeculationStats stats;
   for (const WeightFormat format : gpu::mx_formats) {
     CAPTURE(std::string(to_string(format)));
     EngineOptions options = quantized(format);
     options.speculation = SpeculationMode::off;
     options.threads = 1;
     options.max_num_seqs = 1;
-    const auto expected = answers(options);
+    const auto expected = answers_of(options, both_requests());
     for (const SpeculationMode mode : {SpeculationMode::sync, SpeculationMode::overlap}) {
       options = quantized(format);
-      options.speculation = mode;
-      options.window = mode == SpeculationMode::sync ? 6 : 3;
-      options.prefill_chunk = mode == SpeculationMode::sync ? 5 : 512;
-      options.page_tokens = mode == SpeculationMode::sync ? 2 : 16;
-      CHECK(answers(options, &accepted) == expected);
+      options.window = 3;
+      CHECK(answers_of(in_mode(options, mode), both_requests(), &stats) == expected);
     }
   }
-  CHECK(accepted > 50); // Speculation was at work.
+  CHECK(stats.accepted > 50); // Speculation was at work.
 }
 
 TEST_CASE("what is quantized is said, and takes the memory that its format does") {
@@ -81,9 +61,9 @@ TEST_CASE("a head that is quantized serves every mode alike") {
   EngineOptions options = quantized(WeightFormat::mxfp6);
   options.head_weights = WeightFormat::mxfp4;
   options.speculation = SpeculationMode::off;
-  const auto expected = answers(options);
+  const auto expected = answers_of(options, both_requests());
   options.speculation = SpeculationMode::sync;
-  CHECK(answers(options) == expected);
+  CHECK(answers_of(options, both_requests()) == expected);
 }
 
 TEST_CASE("formats that quantize nothing are refused by their field's name") {

@@ -36,7 +36,7 @@ public:
   void stop_clock_after(base::Duration delay);
 
   bool step() { return time_.step(); }
-  /// Until silence; how many steps that took.
+  /// Runs until silence, and returns how many steps that took.
   std::size_t run() { return time_.run(steps_max); }
   /// False: silence came first.
   bool run_until(const std::function<bool()>& reached) {

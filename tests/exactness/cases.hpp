@@ -53,8 +53,8 @@ Case scarce_rows();
 Case constrained();
 /// What may come next hangs on all of the output.
 Case answers_in_a_form();
-/// With a draft whose vocabulary is another one: it can say half of the target's tokens,
-/// and reads one of them as two.
+/// Gives the case a draft with another vocabulary, which can say half of the target's tokens, and
+/// reads one of them as two.
 Case in_another_vocabulary(Case c);
 /// Forks of one sequence, of which the likeliest are late by what they drew.
 Case late_forks();

@@ -4,6 +4,8 @@
 #include "actors/system/timekeeper.hpp"
 #include "execution/draft_step.hpp"
 #include "execution/drafter_step.hpp"
+#include "models/synthetic/scripted.hpp"
+#include "models/synthetic/scripted_rows.hpp"
 #include "tests/exactness/draft_there.hpp"
 #include "tests/exactness/watched_device.hpp"
 #include "tests/support/word_tokenizer.hpp"
@@ -323,7 +325,7 @@ private:
     simulation_.tell(wiring_.facade, std::move(request));
   }
 
-  /// After an exponential time somebody dies, whatever goes on then; and so on.
+  /// Somebody dies after an exponential time, whatever goes on then; and so on.
   void kill_later() {
     const double u = double((moments_() >> 11) + 1) * 0x1p-53;
     const auto victim = std::size_t(moments_() % 5);

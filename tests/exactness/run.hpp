@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/telemetry.hpp"
-#include "models/synthetic/scripted.hpp"
+#include "models/synthetic/scripted_options.hpp"
 #include "speculation/policy.hpp"
 #include "speculation/sequence.hpp"
 #include "tests/exactness/coarse_rules.hpp"
@@ -58,8 +58,8 @@ struct Setting {
   actors::VirtualTimeOptions order{
       .shuffle = true, .early_timer_probability = 0.05, .early_timer_reach = 5ms};
   int requests = 1000;
-  /// Of them, those that the engine learns its times from: until then it does not know how long to
-  /// wait for the draft. They are no part of the outcome.
+  /// The first of them, by which the engine learns its times: until then it does not know how long
+  /// to wait for the draft. They are no part of the outcome.
   int warm_up = 50;
   std::uint64_t seed = 1; ///< Of everything: noise, lengths, order.
 

@@ -70,7 +70,7 @@ double per_second(double tokens_per_target_step) {
 
 } // namespace
 
-// On a virtual clock, so a sanitizer would change nothing but the time that they take.
+// Their clock is virtual, so a sanitizer would change nothing but the time that they take.
 TEST_SUITE_BEGIN("speed" * doctest::skip(sanitized));
 
 TEST_CASE("on sim devices sync is as fast as its formula") {

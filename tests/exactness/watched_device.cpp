@@ -2,6 +2,7 @@
 
 #include "gpu/cpu/operations.hpp"
 #include "gpu/device_group.hpp"
+#include "tests/support/forwarding_device.hpp"
 #include "tests/support/scripted_operations.hpp"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ public:
   explicit WatchedOperations(const Watch& watch)
       : watch_(watch), team_(gpu::cpu::scalar_kernels(), 1), cpu_(team_, 0) {}
 
-  /// Of a step in shards one after the other has its part.
+  /// Begins a piece. In a step in shards these have their parts one after the other.
   void begin_piece(int number, bool in_shards) {
     piece_ = number;
     shards_ = {0, in_shards ? watch_.shards : 1};
@@ -58,7 +59,7 @@ private:
   std::vector<gpu::ProposeTask> drawn_;
 };
 
-/// As many as shards, which have nothing to do with each other.
+/// Returns a pacemaker for each shard; they have nothing to do with each other.
 std::vector<Pacemaker> pacemakers_of(const Watch& watch, const std::string& role) {
   std::vector<Pacemaker> pacemakers;
   for (int shard = 0; shard < watch.shards; ++shard)
@@ -67,7 +68,7 @@ std::vector<Pacemaker> pacemakers_of(const Watch& watch, const std::string& role
   return pacemakers;
 }
 
-/// At any time one callback is pending, or the queue is empty.
+/// A lane's queue: one callback is pending at any time, or the queue is empty.
 class LaneState : public std::enable_shared_from_this<LaneState> {
 public:
   LaneState(Watch watch, const std::string& role)
@@ -78,7 +79,7 @@ public:
     if (!std::exchange(busy_, true))
       call_after(0ns, &LaneState::advance);
   }
-  /// From any thread; a run ends with idle lanes, so that nothing is left to retire.
+  /// Threads: any. A run ends with idle lanes, so that nothing is left to retire.
   void close() { closing_ = true; }
 
 private:
@@ -201,24 +202,15 @@ private:
 };
 
 /// Memory and weights are a CPU's.
-class WatchedDevice final : public gpu::Device {
+class WatchedDevice final : public ForwardingDevice {
 public:
   explicit WatchedDevice(Watch watch)
-      : watch_(std::move(watch)),
-        host_(gpu::open_device("cpu", {.threads = 1, .time = watch_.time, .trace = {}}).value()) {}
+      : ForwardingDevice(
+            gpu::open_device("cpu", {.threads = 1, .time = watch.time, .trace = {}}).value()),
+        watch_(std::move(watch)) {}
 
   const std::string& name() const override { return name_; }
   const std::string& kernel() const override { return name_; }
-  gpu::DeviceMemory memory() const override { return host_->memory(); }
-  Result<std::shared_ptr<gpu::Buffer>> allocate(std::size_t bytes) override {
-    return host_->allocate(bytes);
-  }
-  Result<std::shared_ptr<const gpu::Weight>> pack(std::span<const gpu::HostMatrix> parts) override {
-    return host_->pack(parts);
-  }
-  Result<std::shared_ptr<gpu::Buffer>> upload(std::span<const float> values) override {
-    return host_->upload(values);
-  }
   Result<std::unique_ptr<gpu::Lane>> open_lane(std::string role) override {
     return std::make_unique<WatchedLane>(watch_, std::move(role));
   }
@@ -234,7 +226,6 @@ public:
 
 private:
   Watch watch_;
-  std::shared_ptr<gpu::Device> host_;
   std::string name_ = "watched";
 };
 

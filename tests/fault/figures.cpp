@@ -19,7 +19,6 @@ namespace {
 using namespace paceline;
 using namespace paceline::testing;
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
 
 constexpr int repetitions = 9;
 
@@ -34,10 +33,6 @@ EngineOptions with(SpeculationMode mode) {
 double median(std::vector<double> values) {
   std::ranges::sort(values);
   return percentile(values, 0.5);
-}
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
 /// Tokens per second of so many requests at a time, for at least `seconds`; killed, if anything,

@@ -71,7 +71,7 @@ void LiveEngine::start() {
   known_ = handles();
 }
 
-/// As the supervisor does, without watching.
+/// Starts the actors as the supervisor does, without watching them.
 void LiveEngine::start_unsupervised() {
   actors::apart_from_caller([this] {
     auto& system = runtime_->system();

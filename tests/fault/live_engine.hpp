@@ -55,7 +55,7 @@ public:
   std::function<void()> aim(Part part);
   /// False: there is none just now. (One that has just died may be killed again, to no effect.)
   bool kill(Part part);
-  /// With the cache manager's books as they are now.
+  /// Returns the metrics, with the cache manager's books as they are now.
   Metrics metrics();
 
 private:

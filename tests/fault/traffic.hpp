@@ -3,11 +3,18 @@
 
 #include "tests/fault/live_engine.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace paceline::testing {
+
+using Clock = std::chrono::steady_clock;
+
+inline double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
 /// What this process holds.
 struct Footprint {

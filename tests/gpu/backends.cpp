@@ -2,6 +2,7 @@
 
 #include "gpu/cpu/kernels.hpp"
 #include "tests/gpu/support.hpp"
+#include "tests/support/forwarding_device.hpp"
 
 #include <cstdlib>
 
@@ -9,32 +10,12 @@ namespace paceline::gpu::testing {
 namespace {
 
 /// A device whose buffers are memory that the host sees, too.
-class SharedDevice final : public Device {
+class SharedDevice final : public paceline::testing::ForwardingDevice {
 public:
-  explicit SharedDevice(std::shared_ptr<Device> device) : device_(std::move(device)) {}
-  const std::string& name() const override { return device_->name(); }
-  const std::string& kernel() const override { return device_->kernel(); }
-  DeviceMemory memory() const override { return device_->memory(); }
-  bool on_host() const override { return device_->on_host(); }
+  using ForwardingDevice::ForwardingDevice;
   Result<std::shared_ptr<Buffer>> allocate(std::size_t bytes) override {
     return device_->allocate_shared(bytes);
   }
-  Result<std::shared_ptr<const Weight>> pack(std::span<const HostMatrix> parts) override {
-    return device_->pack(parts);
-  }
-  Result<void> prepare_fast_products(std::span<const std::shared_ptr<const Weight>> weights,
-                                     int rows) override {
-    return device_->prepare_fast_products(weights, rows);
-  }
-  Result<std::shared_ptr<Buffer>> upload(std::span<const float> values) override {
-    return device_->upload(values);
-  }
-  Result<std::unique_ptr<Lane>> open_lane(std::string role) override {
-    return device_->open_lane(std::move(role));
-  }
-
-private:
-  std::shared_ptr<Device> device_;
 };
 
 } // namespace

@@ -11,9 +11,9 @@
 namespace paceline::gpu::testing {
 
 std::vector<std::string> kernel_names();
-/// Of these the portable ones for processors with fused multiply-add, which agree in every bit.
+/// Returns the portable ones of these with fused multiply-add, which agree in every bit.
 std::vector<std::string> fused_kernel_names();
-/// Those that this program is about: `gpu` all of kernel_names(), `cuda` an emulated GPU,
+/// Returns what this program is about: `gpu` has all of kernel_names(), `cuda` an emulated GPU,
 /// `cuda_device` the machine's.
 std::vector<std::string> backends();
 bool is_cuda(const std::string& backend);

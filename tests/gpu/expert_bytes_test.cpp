@@ -1,4 +1,5 @@
 // What a step reads of a mixture: the experts that rows are routed to, each once, and hardly more.
+#include "gpu/cpu/forwarding_kernels.hpp"
 #include "gpu/cpu/operations.hpp"
 #include "tests/gpu/gguf_weight.hpp"
 #include "tests/gpu/rig.hpp"
@@ -20,63 +21,17 @@ constexpr int width = 96; ///< Of an expert.
 
 /// The scalar kernels, which count the bytes of the tiles that they multiply by. A call reads a
 /// tile from memory once: its blocks of rows follow one another.
-class CountingKernels final : public cpu::Kernels {
+class CountingKernels final : public cpu::ForwardingKernels {
 public:
+  CountingKernels() : ForwardingKernels(cpu::scalar_kernels()) {}
   const char* name() const override { return "counting"; }
-  double multiply_adds(int rounds) const override { return own_.multiply_adds(rounds); }
-  std::size_t staged_bytes(int rows, const cpu::PackedWeight& w) const override {
-    return own_.staged_bytes(rows, w);
-  }
-  void stage(std::byte* staged, Tensor in, const cpu::PackedWeight& w, int first,
-             int last) const override {
-    own_.stage(staged, in, w, first, last);
-  }
   void linear(Tensor out, const std::byte* staged, const cpu::PackedWeight& w, int first, int last,
               bool add, cpu::Scratch& scratch) const override {
     bytes += std::size_t(last - first) * w.tile_bytes();
-    own_.linear(out, staged, w, first, last, add, scratch);
-  }
-  void rms_norm(float* out, const float* in, const float* weight, int cols,
-                float epsilon) const override {
-    own_.rms_norm(out, in, weight, cols, epsilon);
-  }
-  void layer_norm(float* out, const float* in, const float* weight, const float* bias, int cols,
-                  float epsilon) const override {
-    own_.layer_norm(out, in, weight, bias, cols, epsilon);
-  }
-  void rotate(float* head, const float* cos, const float* sin, int half) const override {
-    own_.rotate(head, cos, sin, half);
-  }
-  void attend(Tensor out, Tensor q, std::span<const std::int32_t> positions,
-              const AttentionOptions& options, const cpu::KvHead& kv,
-              cpu::Scratch& scratch) const override {
-    own_.attend(out, q, positions, options, kv, scratch);
-  }
-  void gate(float* out, const float* gate, const float* up, int n,
-            const Gating& gating) const override {
-    own_.gate(out, gate, up, n, gating);
-  }
-  void activate(float* out, const float* in, int n, Activation activation) const override {
-    own_.activate(out, in, n, activation);
-  }
-  void soft_cap(float* x, int n, float cap) const override { own_.soft_cap(x, n, cap); }
-  void advance_delta(float* state, const float* key, int key_dim, float* value, int value_dim,
-                     float decay, float rate) const override {
-    own_.advance_delta(state, key, key_dim, value, value_dim, decay, rate);
-  }
-  void advance_sum(float* state, const float* key, int key_dim, const float* change, int value_dim,
-                   float decay) const override {
-    own_.advance_sum(state, key, key_dim, change, value_dim, decay);
-  }
-  void read_state(float* out, int value_dim, const float* state, const float* query,
-                  int key_dim) const override {
-    own_.read_state(out, value_dim, state, query, key_dim);
+    ForwardingKernels::linear(out, staged, w, first, last, add, scratch);
   }
 
   mutable std::atomic<std::size_t> bytes = 0;
-
-private:
-  const cpu::Kernels& own_ = cpu::scalar_kernels();
 };
 
 /// Returns the matrices of all experts as one weight.

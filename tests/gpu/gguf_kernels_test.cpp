@@ -16,7 +16,7 @@ using namespace paceline::gpu::testing;
 
 namespace {
 
-/// Of those that are multiplied with.
+/// Returns the formats that are multiplied with as they are.
 std::vector<GgufFormat> kept_formats() {
   std::vector<GgufFormat> out;
   for (const GgufFormat format : gguf_formats)

@@ -127,7 +127,7 @@ TEST_CASE("a shard that fails frees those that wait for it, and the lane goes on
 TEST_CASE("shards are summed in their order, each number by itself, whoever comes first") {
   constexpr int rows = 3;
   constexpr int cols = 1100; // more than a run of elements
-  // In this order 1; in every other 0.
+  // They add up to 1 in this order, and to 0 in every other.
   const std::array<float, 3> addends{1e8f, -1e8f, 1};
   for (const int threads : {1, 2})
     for (const bool add : {false, true})

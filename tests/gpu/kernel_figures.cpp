@@ -132,8 +132,8 @@ std::shared_ptr<const Weight> any_blocks(GgufFormat format, int outputs, int inp
   return PackedWeight::pack({&host, 1}).value();
 }
 
-/// As many as fit no cache: what few rows wait for. Of many rows products, which decode what they
-/// multiply, take so long that less will do.
+/// Returns as many outputs as fit no cache, which few rows wait for. Products of many rows, which
+/// decode what they multiply, take so long that less will do.
 int outputs_for(int rows, int inputs) {
   return int(weight_bytes / (rows > 64 ? 16 : 1) / sizeof(base::bf16)) / inputs;
 }

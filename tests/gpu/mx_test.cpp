@@ -178,7 +178,7 @@ TEST_CASE("what is no number makes its block NaN, and zeros stay zeros") {
       CHECK(std::isnan(value));
     values.assign(mx_block, 0.0f);
     CHECK(decoded(format, encode_block(format, ScaleChoice::search, values.data())) == values);
-    // Below what the least scale's elements show, and at the end of what f32 does.
+    // These are below what the least scale's elements show, and at the end of what f32 does.
     values[0] = 0x1p-149f;
     values[1] = 0x1p-126f;
     const auto tiny = decoded(format, encode_block(format, ScaleChoice::floor, values.data()));
@@ -250,7 +250,7 @@ std::vector<std::uint32_t> bits_of(const std::vector<float>& values) {
   return bits;
 }
 
-/// As encode_block has it, a row at a time; the last block of a row is padded.
+/// Encodes by encode_block, a row at a time; the last block of a row is padded.
 std::vector<std::uint32_t> block_by_block(const Quantization& to, const std::vector<float>& values,
                                           int cols) {
   std::vector<float> all;
@@ -265,7 +265,7 @@ std::vector<std::uint32_t> block_by_block(const Quantization& to, const std::vec
   return bits_of(all);
 }
 
-/// As a weight of the CPU has it.
+/// Encodes as a weight of the CPU does.
 std::vector<std::uint32_t> packed(HostMatrix matrix, const Quantization& to) {
   matrix.quantization = to;
   const auto weight = cpu::PackedWeight::pack({&matrix, 1}).value();

@@ -6,11 +6,11 @@
 #include "tests/models/head_pair.hpp"
 #include "tests/models/reference_checkpoint.hpp"
 #include "tests/models/weights_file.hpp"
+#include "tests/support/says.hpp"
 
 #include <algorithm>
 #include <boost/json.hpp>
 #include <cmath>
-#include <cstring>
 #include <doctest/doctest.h>
 #include <filesystem>
 
@@ -58,10 +58,10 @@ void check_refused(const test::TemporaryFolder& folder, const std::vector<std::s
   const auto head = load_head_in(folder);
   REQUIRE_FALSE(head);
   for (const std::string& word : words)
-    CHECK_MESSAGE(head.error().text().find(word) != std::string::npos, head.error().text());
+    CHECK(testing::says(head.error(), word));
 }
 
-/// With options of config.json changed.
+/// Checks that a head is refused with options of its config.json changed.
 void check_config_refused(std::string_view name, const json::object& change,
                           const std::vector<std::string>& words) {
   const test::TemporaryFolder folder;
@@ -73,7 +73,7 @@ void check_config_refused(std::string_view name, const json::object& change,
   check_refused(folder, words);
 }
 
-/// With model.safetensors changed.
+/// Checks that a head is refused with its model.safetensors changed.
 template <class Change>
 void check_weights_refused(std::string_view name, Change change,
                            const std::vector<std::string>& words) {
@@ -116,24 +116,7 @@ TEST_CASE("heads of both layouts draft what the reference drafts, first on the t
 }
 
 TEST_CASE("a head's rows have the same bits in one pass, in chunks and page by page") {
-  const auto prompt = test::ids_of(reference().at("prompt"));
-  test::HeadPair whole(load_case("original"));
-  whole.read(prompt);
-  const auto expected = whole.draft(prompt, 0, int(prompt.size()), 1);
-  for (const auto& [page_tokens, chunk] : {std::pair(16, 1), {8, 7}, {32, 33}}) {
-    test::HeadPair pair(load_case("original"), page_tokens);
-    std::vector<std::vector<float>> rows;
-    for (int at = 0; at < int(prompt.size()); at += chunk) {
-      const auto part = std::span(prompt).subspan(
-          std::size_t(at), std::size_t(std::min(chunk, int(prompt.size()) - at)));
-      pair.read(part, at);
-      for (auto& row : pair.draft(part, at, at + int(part.size()), at == 0 ? 1 : 0))
-        rows.push_back(std::move(row));
-    }
-    REQUIRE(rows.size() == expected.size());
-    for (std::size_t i = 0; i < rows.size(); ++i)
-      CHECK(std::memcmp(rows[i].data(), expected[i].data(), rows[i].size() * sizeof(float)) == 0);
-  }
+  test::check_chunks([] { return load_case("original"); }, test::ids_of(reference().at("prompt")));
 }
 
 TEST_CASE("what the target leaves for a head changes none of its own rows") {

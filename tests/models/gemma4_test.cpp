@@ -6,6 +6,7 @@
 #include "models/sources.hpp"
 #include "tests/models/reference_checkpoint.hpp"
 #include "tests/models/weights_file.hpp"
+#include "tests/support/says.hpp"
 
 #include <boost/json.hpp>
 #include <doctest/doctest.h>
@@ -17,6 +18,7 @@ namespace json = boost::json;
 namespace {
 
 using test::Rows;
+using testing::says;
 
 constexpr const char* with_inputs = "Gemma 4 with embeddings of layers, and keys that these share";
 constexpr const char* sharing = "Gemma 4 that shares keys without such embeddings";
@@ -38,10 +40,6 @@ std::shared_ptr<const Model> loaded(const std::string& location, const LoadOptio
   const auto model = test::load(location, test::device(), options);
   REQUIRE_MESSAGE(model, model.error().text());
   return *model;
-}
-
-void says(const Error& error, const char* part) {
-  CHECK_MESSAGE(error.text().find(part) != std::string::npos, error.text());
 }
 
 Error refused(const char* name, const json::object& change) {
@@ -141,10 +139,10 @@ TEST_CASE("a Gemma 4 that drafts for itself in four bits shares all but its bloc
 }
 
 TEST_CASE("layers that share keys stay in one stage with those whose keys they read") {
-  says(refused_stages(sharing, {2, 3}), "layer 3 of");
-  says(refused_stages(sharing, {2, 3}), "reads the keys of layer 1");
-  says(refused_stages(sharing, {2, 3}), "at least 4 layers");
-  says(refused_stages(sharing, {1, 1, 3}), "layer 3 of");
+  CHECK(says(refused_stages(sharing, {2, 3}), "layer 3 of"));
+  CHECK(says(refused_stages(sharing, {2, 3}), "reads the keys of layer 1"));
+  CHECK(says(refused_stages(sharing, {2, 3}), "at least 4 layers"));
+  CHECK(says(refused_stages(sharing, {1, 1, 3}), "layer 3 of"));
   const Folder own(with_inputs);
   const auto source = test::source_of(own.folder.path());
   const auto tokens = test::some_tokens(40, 160);
@@ -157,25 +155,27 @@ TEST_CASE("layers that share keys stay in one stage with those whose keys they r
   options.only = LayerRange{0, 3};
   const auto part = test::load(own.folder.path(), test::device(), options);
   REQUIRE(!part);
-  says(part.error(), "embeddings for each layer");
+  CHECK(says(part.error(), "embeddings for each layer"));
 }
 
 TEST_CASE("what a Gemma 4 may say and is not known is refused by name") {
-  says(refused("Gemma 4", {{"use_bidirectional_attention", "all"}}),
-       "use_bidirectional_attention \"all\"");
-  says(refused("Gemma 4", {{"per_layer_config", {{"1", {{"sliding_window", 8}}}}}}),
-       "per_layer_config of layer 1: sliding_window");
-  says(refused("Gemma 4", {{"per_layer_config", {{"4", {{"head_dim", 8}}}}}}), "holds 4");
-  says(refused("Gemma 4", {{"per_layer_config", {{"1", {{"head_dim", 64}}}}}}),
-       "heads of 16 dimensions in layer 3");
-  says(refused("Gemma 4", {{"num_global_key_value_heads", 3}}), "3 of them of keys");
-  says(refused("Gemma 4", {{"rope_parameters", {{"rope_type", "default"}}}}), "rope_parameters");
-  says(refused(sharing, {{"num_kv_shared_layers", 5}}), "num_kv_shared_layers 5");
-  says(refused(with_inputs, {{"vocab_size_per_layer_input", 80}}), "vocab_size_per_layer_input 80");
-  says(refused("Gemma 4 MoE", {{"num_kv_shared_layers", 1}, {"use_double_wide_mlp", true}}),
-       "use_double_wide_mlp");
-  says(refused("Gemma 4 MoE", {{"top_k_experts", 9}}), "top_k_experts 9");
-  says(refused("Gemma 4 MoE", {{"enable_moe_block", false}}), "num_experts");
-  says(refused("Gemma 3", {{"num_kv_shared_layers", 1}}), "num_kv_shared_layers");
-  says(refused("Gemma 3", {{"attention_k_eq_v", true}}), "attention_k_eq_v");
+  CHECK(says(refused("Gemma 4", {{"use_bidirectional_attention", "all"}}),
+             "use_bidirectional_attention \"all\""));
+  CHECK(says(refused("Gemma 4", {{"per_layer_config", {{"1", {{"sliding_window", 8}}}}}}),
+             "per_layer_config of layer 1: sliding_window"));
+  CHECK(says(refused("Gemma 4", {{"per_layer_config", {{"4", {{"head_dim", 8}}}}}}), "holds 4"));
+  CHECK(says(refused("Gemma 4", {{"per_layer_config", {{"1", {{"head_dim", 64}}}}}}),
+             "heads of 16 dimensions in layer 3"));
+  CHECK(says(refused("Gemma 4", {{"num_global_key_value_heads", 3}}), "3 of them of keys"));
+  CHECK(says(refused("Gemma 4", {{"rope_parameters", {{"rope_type", "default"}}}}),
+             "rope_parameters"));
+  CHECK(says(refused(sharing, {{"num_kv_shared_layers", 5}}), "num_kv_shared_layers 5"));
+  CHECK(says(refused(with_inputs, {{"vocab_size_per_layer_input", 80}}),
+             "vocab_size_per_layer_input 80"));
+  CHECK(says(refused("Gemma 4 MoE", {{"num_kv_shared_layers", 1}, {"use_double_wide_mlp", true}}),
+             "use_double_wide_mlp"));
+  CHECK(says(refused("Gemma 4 MoE", {{"top_k_experts", 9}}), "top_k_experts 9"));
+  CHECK(says(refused("Gemma 4 MoE", {{"enable_moe_block", false}}), "num_experts"));
+  CHECK(says(refused("Gemma 3", {{"num_kv_shared_layers", 1}}), "num_kv_shared_layers"));
+  CHECK(says(refused("Gemma 3", {{"attention_k_eq_v", true}}), "attention_k_eq_v"));
 }

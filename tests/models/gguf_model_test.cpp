@@ -102,7 +102,7 @@ Rows logits(const std::shared_ptr<const Model>& model) {
   return test::logits_of(model, test::some_tokens(40, 160));
 }
 
-/// Of all logits, to their size.
+/// Returns the error of all logits, over their size.
 double relative_error(const Rows& rows, const Rows& expected) {
   double error = 0;
   double size = 0;
@@ -347,7 +347,7 @@ TEST_CASE("every type of blocks computes what its numbers compute, in f32 bit fo
     const Rows expected = logits(opened(twins.folder.path(), options));
     CHECK(std::isfinite(expected.back().back()));
     CHECK(test::same_bits(logits(opened(twins.gguf, options)), expected));
-    // As blocks; rows are rounded to bf16, and numbers are not.
+    // Weights stay blocks; rows are rounded to bf16, and numbers are not.
     options.dtype = NumberFormat::bf16;
     const auto kept = opened(twins.gguf, options);
     const auto narrow = opened(twins.folder.path(), options);

@@ -8,6 +8,7 @@
 #include "models/sources.hpp"
 #include "tests/models/gguf_checkpoint.hpp"
 #include "tests/models/reference_checkpoint.hpp"
+#include "tests/support/says.hpp"
 
 #include <boost/json.hpp>
 #include <doctest/doctest.h>
@@ -16,6 +17,7 @@
 using namespace paceline;
 using namespace paceline::models;
 using testing::GgufWriter;
+using testing::says;
 namespace json = boost::json;
 
 namespace {
@@ -41,12 +43,6 @@ Error refused(const std::string& file) {
   CHECK(read.error().text().find("x.gguf: ") == 0);
   CHECK_FALSE(read.error().hint.empty());
   return read.error();
-}
-
-bool says(const Error& error, std::string_view text) {
-  const bool found = error.text().find(text) != std::string::npos;
-  CHECK_MESSAGE(found, error.text(), " lacks: ", text);
-  return found;
 }
 
 /// The reference's llama as a GGUF, with a vocabulary of bytes.

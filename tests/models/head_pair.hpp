@@ -4,6 +4,8 @@
 #include "models/head.hpp"
 #include "tests/models/support.hpp"
 
+#include <algorithm>
+#include <doctest/doctest.h>
 #include <span>
 #include <utility>
 #include <vector>
@@ -37,5 +39,26 @@ struct HeadPair {
   std::vector<std::uint32_t> target_pages;
   std::vector<std::uint32_t> pages;
 };
+
+/// Checks that a head's rows have the same bits in one pass, in chunks and page by page. load:
+/// returns the head with its target.
+template <class Load>
+void check_chunks(const Load& load, std::span<const TokenId> prompt) {
+  HeadPair whole(load());
+  whole.read(prompt);
+  const Rows expected = whole.draft(prompt, 0, int(prompt.size()), 1);
+  for (const auto& [page_tokens, chunk] : {std::pair(16, 1), {8, 7}, {32, 33}}) {
+    HeadPair pair(load(), page_tokens);
+    Rows rows;
+    for (int at = 0; at < int(prompt.size()); at += chunk) {
+      const auto part =
+          prompt.subspan(std::size_t(at), std::size_t(std::min(chunk, int(prompt.size()) - at)));
+      pair.read(part, at);
+      for (auto& row : pair.draft(part, at, at + int(part.size()), at == 0 ? 1 : 0))
+        rows.push_back(std::move(row));
+    }
+    CHECK(same_bits(rows, expected));
+  }
+}
 
 } // namespace paceline::models::test

@@ -17,15 +17,6 @@ namespace json = boost::json;
 
 namespace {
 
-constexpr const char* recurrent_models[] = {"Qwen 3.5",
-                                            "Qwen 3.5 that ends with a recurrent layer",
-                                            "Qwen 3.5 MoE",
-                                            "Granite 4",
-                                            "Granite 4 without experts, with its options",
-                                            "LFM 2",
-                                            "LFM 2 with its options",
-                                            "LFM 2 MoE with its options"};
-
 std::string refusal(json::object config) {
   const test::TemporaryFolder folder;
   folder.write("config.json", json::serialize(config));
@@ -47,7 +38,7 @@ ModelConfig config_of(const json::object& config) {
 TEST_CASE("windows of a recurrent model that are taken back leave the bits of plain decoding") {
   const std::vector<TokenId> tokens = test::some_tokens(40, 160);
   const std::vector<TokenId> wrong(40, 7);
-  for (const char* name : recurrent_models) {
+  for (const char* name : test::recurrent_cases) {
     CAPTURE(std::string(name));
     const auto model = test::load_reference(test::reference_case(name), gpu::DType::bf16).value();
     const test::Rows expected = test::logits_of(model, tokens);

@@ -36,7 +36,7 @@ private:
   float offset_;
 };
 
-/// To nearest even; the tests' numbers are far from f16's largest.
+/// Rounds to nearest even; the tests' numbers are far from f16's largest.
 std::uint16_t to_f16(float x) {
   const std::uint16_t sign = std::signbit(x) ? 0x8000 : 0;
   if (x == 0)

@@ -17,6 +17,17 @@ const boost::json::array& reference_cases();
 /// The case of this name.
 const boost::json::object& reference_case(std::string_view name);
 
+/// Names of cases with recurrent layers: every kind of mixer, dense models and mixtures.
+inline constexpr const char* recurrent_cases[] = {"Qwen 3.5",
+                                                  "Qwen 3.5 that ends with a recurrent layer",
+                                                  "Qwen 3.5 MoE",
+                                                  "Granite 4",
+                                                  "Granite 4 without experts, with its options",
+                                                  "LFM 2",
+                                                  "LFM 2 with its options",
+                                                  "LFM 2 MoE",
+                                                  "LFM 2 MoE with its options"};
+
 /// The blocks that draft, of some of these cases (tools/reference/mtp.py).
 const boost::json::array& mtp_cases();
 /// The case of this name, with the block that drafts for it.

@@ -1,5 +1,6 @@
 #include "models/sources.hpp"
 #include "models/synthetic/scripted.hpp"
+#include "models/synthetic/scripted_rows.hpp"
 #include "tests/models/support.hpp"
 
 #include <algorithm>

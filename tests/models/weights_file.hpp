@@ -26,7 +26,7 @@ struct WeightsFile {
   /// A tensor's bytes, to be changed where they are.
   char* at(const std::string& name);
   void rename(const std::string& from, const std::string& to);
-  /// In the place of one of this name, where there is one.
+  /// Puts a tensor in the place of one of this name, where there is one.
   void put(const std::string& name, const char* dtype, const std::vector<std::int64_t>& shape,
            std::string_view bytes);
   void remove(const std::string& name);

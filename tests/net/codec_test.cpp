@@ -146,7 +146,7 @@ void check_all_fields() {
   check_fields<T>(T(), [](T& whole) -> T& { return whole; });
 }
 
-/// As a stranger's client may fill it: every field of a descriptor, with what is not its default.
+/// Fills a field with what is not its default, as a stranger's client may.
 void fill(google::protobuf::Message& message, const google::protobuf::FieldDescriptor& field) {
   using Field = google::protobuf::FieldDescriptor;
   const auto& reflection = *message.GetReflection();

@@ -69,7 +69,7 @@ Lie of_opened(std::function<void(OpenedFork&, const DraftFrom&)> lie) {
   });
 }
 
-/// Of a fork that is opened with it, and could be.
+/// Returns a lie about a fork that is opened with it, and could be.
 Lie of_fork(std::function<void(messages::DraftedFork&)> lie) {
   return of_chain([lie = std::move(lie)](DraftedTokens& said, const DraftFrom& asked) {
     said.opened.push_back(possible_fork(asked));
@@ -78,7 +78,7 @@ Lie of_fork(std::function<void(messages::DraftedFork&)> lie) {
   });
 }
 
-/// Of the rows of a fork: as many as there are tokens, all certain of one.
+/// Returns a lie about a fork's rows: as many as there are tokens, all certain of one.
 Lie of_fork_rows(std::function<void(messages::DraftedFork&)> lie) {
   return of_fork([lie = std::move(lie)](messages::DraftedFork& said) {
     said.q = {{{1, 1.0f}}, {{2, 1.0f}}};

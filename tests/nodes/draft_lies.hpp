@@ -21,7 +21,7 @@ enum class Behind { nothing, the_rest };
 /// behind: nothing more is said of that chain, so that it is this one lie for which a node is cut
 /// off; or all that the honest node says.
 Lie of_chain(LieOfChain lie, Behind behind = Behind::nothing);
-/// Of the first tokens of it.
+/// Returns a lie about the first tokens of it.
 Lie of_window(std::function<void(messages::DraftedTokens&)> lie, Behind behind = Behind::nothing);
 
 /// Committed tokens that the node then has.

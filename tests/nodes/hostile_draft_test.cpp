@@ -1,6 +1,5 @@
 // What a draft's node may say, and what becomes of it: it is cut off and asked again, and the
 // output is that of plain decoding.
-#include "nodes/node.hpp"
 #include "speculation/limits.hpp"
 #include "tests/nodes/draft_lies.hpp"
 #include "tests/support/memory.hpp"
@@ -25,17 +24,10 @@ namespace {
 
 constexpr int answers_max = 100;
 
-std::unique_ptr<nodes::Node> open_node() {
-  auto node = nodes::Node::open({});
-  if (!node)
-    FAIL(node.error().text());
-  return std::move(*node);
-}
-
 EngineOptions with(const LyingNode& node) {
   EngineOptions options;
   options.threads = 1;
-  options.draft_devices = {"node://127.0.0.1:" + std::to_string(node.port())};
+  options.draft_devices = {address_of(node)};
   options.faults.restart_pause_max = 20ms;
   options.faults.restarts_forgotten = 1ms;
   options.faults.stall_patience = 2s;

@@ -31,20 +31,13 @@ constexpr int stage_answers_max = 100;
 std::unique_ptr<nodes::Node> open_stage_node() {
   nodes::NodeOptions options;
   options.models = {};
-  auto node = nodes::Node::open(options);
-  if (!node)
-    FAIL(node.error().text());
-  return std::move(*node);
-}
-
-std::string address(std::uint16_t port) {
-  return "node://127.0.0.1:" + std::to_string(port);
+  return open_node(options);
 }
 
 EngineOptions in_stages_with(const LyingNode& node) {
   EngineOptions options;
   options.threads = 1;
-  options.devices = {"cpu", address(node.port())};
+  options.devices = {"cpu", address_of(node)};
   options.faults.restart_pause_max = 20ms;
   options.faults.restarts_forgotten = 1ms;
   options.faults.stage_patience = 2s;
@@ -125,7 +118,7 @@ std::vector<NamedLie> lies_of_opening() {
   };
 }
 
-/// Of all lies each ends its connection, and what was asked for meanwhile goes on with the next.
+/// Checks that each lie ends its connection, and what was asked for goes on with the next one.
 /// again: the stage is asked for anew.
 void check_cut_off(const std::vector<NamedLie>& all, bool again) {
   const auto honest = open_stage_node();
@@ -203,7 +196,7 @@ TEST_CASE("a stage's node that lies for ever: requests end with an error that na
     REQUIRE(failed.end().error);
     const std::string why = failed.end().error->text();
     CAPTURE(why);
-    CHECK(why.find(address(node.port())) != std::string::npos);
+    CHECK(why.find(address_of(node)) != std::string::npos);
     CHECK(why.find("what was said cannot be") != std::string::npos);
     node.stop();
     Answer answer = ask(engine, any_request()); // it may still be looked for
@@ -218,7 +211,7 @@ TEST_CASE("a stage's node that lies is left for the reserve") {
   const auto reserve = open_stage_node();
   LyingNode node(honest->port());
   EngineOptions options = in_stages_with(node);
-  options.reserve_device = address(reserve->port());
+  options.reserve_device = address_of(*reserve);
   Engine engine = open_engine(options);
   const auto expected = without_draft(any_request());
   node.begin_for_ever(lies_of_passes().front().lie);

@@ -21,7 +21,7 @@ using messages::DraftWork;
 
 namespace {
 
-/// To the node's end: bytes came.
+/// Tells the node's end that bytes came.
 struct BytesCame {
   std::vector<char> bytes;
 };

@@ -20,7 +20,7 @@
 
 namespace paceline::testing {
 
-/// As it crosses.
+/// A frame as it crosses.
 struct Frame {
   nodes::FrameKind kind{};
   std::vector<char> bytes; ///< With its header.
@@ -72,9 +72,9 @@ public:
   LyingNode& operator=(const LyingNode&) = delete;
 
   std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
-  /// From now on: on the first connection where it finds something to lie about, until that ends.
+  /// Lies from now on: on the first connection with something to lie about, until that ends.
   void begin(Lie lie);
-  /// From now on: on every connection.
+  /// Lies from now on, on every connection.
   void begin_for_ever(Lie lie);
   /// No more of it, and what became of it is forgotten.
   void stop();

@@ -3,6 +3,7 @@
 #include "nodes/limits.hpp"
 #include "nodes/model_cache.hpp"
 #include "tests/support/files.hpp"
+#include "tests/support/says.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 #include <doctest/doctest.h>
@@ -222,7 +223,7 @@ TEST_CASE("a node keeps no more than it may, and what nobody sends any more goes
   const auto refused = tight->begin(model.announced);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == ErrorCode::out_of_memory);
-  CHECK(refused.error().text().find("--accept-models") != std::string::npos);
+  CHECK(says(refused.error(), "--accept-models"));
 
   Model other;
   other.announced.identity = Model::hash("another");

@@ -1,13 +1,11 @@
 // A stage of a target on a node, with the node in the same process: real sockets on loopback.
-#include "nodes/node.hpp"
 #include "tests/network/relay.hpp"
-#include "tests/support/engine_fixture.hpp"
-#include "tests/support/requests.hpp"
+#include "tests/support/node_checks.hpp"
+#include "tests/support/says.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 #include <doctest/doctest.h>
 
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -24,30 +22,20 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::array modes{SpeculationMode::off, SpeculationMode::sync, SpeculationMode::overlap,
-                           SpeculationMode::automatic};
-
-std::unique_ptr<nodes::Node> open_node(std::uint16_t port = 0,
-                                       std::vector<std::string> targets = {"demo"}) {
+std::unique_ptr<nodes::Node> open_stage_node(std::uint16_t port = 0,
+                                             std::vector<std::string> targets = {"demo"}) {
   nodes::NodeOptions options;
   options.listen.port = port;
   options.devices = {"cpu:1"};
   options.models = {};
   options.targets = std::move(targets);
-  auto node = nodes::Node::open(options);
-  if (!node)
-    FAIL(node.error().text());
-  return std::move(*node);
-}
-
-std::string address(const nodes::Node& node) {
-  return "node://127.0.0.1:" + std::to_string(node.port());
+  return open_node(options);
 }
 
 /// The first layers here, the others on the node, and the head here again.
 EngineOptions in_two(const nodes::Node& node) {
   EngineOptions options;
-  options.devices = {"cpu:0", address(node)};
+  options.devices = {"cpu:0", address_of(node)};
   options.faults.heartbeat = 300ms;
   options.faults.restart_pause_max = 100ms;
   return options;
@@ -57,11 +45,7 @@ constexpr std::size_t scored = 2; // a prompt of many tokens
 
 /// Greedy and `coupled`; one prompt is several pieces long, and one is scored.
 std::vector<Request> requests() {
-  std::vector<Request> all;
-  for (const char* prompt : {"def", "import os\nimport sys\n\ndef main():\n", "class A:\n"}) {
-    all.push_back(repeatable(prompt, 24));
-    all.push_back(repeatable(prompt, 24, 5 + all.size()));
-  }
+  std::vector<Request> all = code_requests();
   std::string text;
   for (int line = 0; line < 60; ++line)
     text += "    value_" + std::to_string(line) + " = " + std::to_string(line * line) + "\n";
@@ -93,24 +77,12 @@ Expected on_one_device(EngineOptions options = {}) {
   return expected_of(ask_all(engine, requests()));
 }
 
-std::vector<TokenId> alone(const Request& request) {
-  EngineOptions options;
-  options.speculation = SpeculationMode::off;
-  options.threads = 1;
-  Engine engine = open_engine(options);
-  return ask(engine, request).tokens;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != text.npos;
-}
-
 } // namespace
 
 TEST_CASE("a stage on a node: the bits of one device, in every mode and batch") {
-  const auto node = open_node();
+  const auto node = open_stage_node();
   const Expected expected = on_one_device();
-  for (const SpeculationMode mode : modes) {
+  for (const SpeculationMode mode : all_modes) {
     CAPTURE(std::string(to_string(mode)));
     EngineOptions options = in_two(*node);
     options.speculation = mode;
@@ -122,7 +94,7 @@ TEST_CASE("a stage on a node: the bits of one device, in every mode and batch") 
     CHECK(got.scores == expected.scores);
     const ModelInfo target = engine.target();
     REQUIRE(target.stages.size() == 3);
-    CHECK(target.stages[1].device == address(*node));
+    CHECK(target.stages[1].device == address_of(*node));
     CHECK(target.stages[0].layers + target.stages[1].layers == 6);
     CHECK(target.stages[2].layers == 0);
     CHECK(engine.metrics().restarts == 0);
@@ -135,7 +107,7 @@ TEST_CASE("a stage on a node rounds weights and rows as the engine does, bit for
   rounded.activations = Activations::int8;
   const Expected expected = on_one_device(rounded);
   CHECK(expected.scores != on_one_device().scores);
-  const auto node = open_node();
+  const auto node = open_stage_node();
   EngineOptions options = in_two(*node);
   options.weights = rounded.weights;
   options.activations = rounded.activations;
@@ -148,11 +120,11 @@ TEST_CASE("a stage on a node rounds weights and rows as the engine does, bit for
 }
 
 TEST_CASE("a stage on a node between stages here, and two behind each other: the same bits") {
-  const auto node = open_node();
-  const auto other = open_node();
+  const auto node = open_stage_node();
+  const auto other = open_stage_node();
   const Expected expected = on_one_device();
-  const std::vector<std::vector<std::string>> shapes{{"cpu:0", address(*node), "cpu:1"},
-                                                     {"cpu:0", address(*node), address(*other)}};
+  const std::vector<std::vector<std::string>> shapes{
+      {"cpu:0", address_of(*node), "cpu:1"}, {"cpu:0", address_of(*node), address_of(*other)}};
   for (const auto& devices : shapes) {
     EngineOptions options = in_two(*node);
     options.devices = devices;
@@ -167,17 +139,17 @@ TEST_CASE("a stage on a node between stages here, and two behind each other: the
 }
 
 TEST_CASE("rows that cross in bf16: a numeric setting of its own, alike in every mode and batch") {
-  const auto node = open_node();
-  const auto reserve = open_node();
+  const auto node = open_stage_node();
+  const auto reserve = open_stage_node();
   const Expected exact = on_one_device();
   std::optional<Expected> rounded;
-  for (const SpeculationMode mode : modes) {
+  for (const SpeculationMode mode : all_modes) {
     CAPTURE(std::string(to_string(mode)));
     EngineOptions options = in_two(*node);
     options.node_rows = NumberFormat::bf16;
     options.speculation = mode;
     options.prefill_chunk = mode == SpeculationMode::off ? 700 : 50;
-    options.devices[1] = address(mode == SpeculationMode::sync ? *reserve : *node);
+    options.devices[1] = address_of(mode == SpeculationMode::sync ? *reserve : *node);
     Engine engine = open_engine(options);
     const Expected got = expected_of(ask_all(engine, requests()));
     if (!rounded)
@@ -193,33 +165,33 @@ TEST_CASE("rows that cross in bf16: a numeric setting of its own, alike in every
 }
 
 TEST_CASE("a stage on a node: windows are in flight through it") {
-  const auto node = open_node();
+  const auto node = open_stage_node();
   EngineOptions options = in_two(*node);
   options.speculation = SpeculationMode::overlap;
   options.lookahead = Lookahead::chain;
   options.window = 2;
   const Request request = repeatable("class Stack:\n", 200);
-  const auto expected = alone(request);
+  const auto expected = without_draft(request);
   Engine engine = open_engine(options);
   CHECK(ask(engine, request).tokens == expected);
   CHECK(engine.metrics().pre_enqueued_steps > 0); // entered behind a window that was not judged yet
 }
 
 TEST_CASE("a stage's node that is gone: requests wait, and go on when it is back") {
-  auto node = open_node();
+  auto node = open_stage_node();
   const std::uint16_t port = node->port();
   for (const SpeculationMode mode : {SpeculationMode::off, SpeculationMode::overlap}) {
     EngineOptions options = in_two(*node);
     options.speculation = mode;
     Engine engine = open_engine(options);
     const Request request = repeatable("class Stack:\n", 200, 7);
-    const auto expected = alone(request);
+    const auto expected = without_draft(request);
     Stream stream = submit(engine, request);
     REQUIRE(stream.next());
     node = nullptr;
     Stream meanwhile = submit(engine, request);
     std::this_thread::sleep_for(600ms);
-    node = open_node(port);
+    node = open_stage_node(port);
     const Answer rest = read_all(stream);
     CHECK_FALSE(rest.end().error);
     CHECK(rest.tokens.size() < expected.size()); // it went on, and did not begin again
@@ -231,45 +203,45 @@ TEST_CASE("a stage's node that is gone: requests wait, and go on when it is back
 }
 
 TEST_CASE("a node that comes back has no pages of before: no prompt goes on from them") {
-  auto node = open_node();
+  auto node = open_stage_node();
   const std::uint16_t port = node->port();
   std::string text = "import os\nimport sys\n\n";
   for (int line = 0; line < 20; ++line)
     text += "def function_" + std::to_string(line) + "(x):\n    return x + 1\n\n";
   const Request request = repeatable(text, 24);
-  const auto expected = alone(request);
+  const auto expected = without_draft(request);
   Engine engine = open_engine(in_two(*node));
   CHECK(ask(engine, request).tokens == expected);
   const Answer again = ask(engine, request);
   CHECK(again.tokens == expected);
   CHECK(again.end().usage.cached_tokens > 0); // it begins with pages that are there
   node = nullptr;
-  node = open_node(port);
+  node = open_stage_node(port);
   CHECK(ask(engine, request).tokens == expected);
 }
 
 TEST_CASE("a wire on which rows of a prompt take longer than a heartbeat is no node that is gone") {
-  const auto node = open_node();
+  const auto node = open_stage_node();
   const Relay slow({.to_port = node->port(), .bytes_per_second = 2e5}); // 393 KB in a piece
   EngineOptions options = in_two(*node);
   options.faults.heartbeat = 1500ms; // Bytes come more often, however busy the machine.
   options.devices[1] = "node://127.0.0.1:" + std::to_string(slow.port());
   options.prefill_chunk = options.row_budget = 700;
   const Request request = requests().back();
-  const auto expected = alone(request);
+  const auto expected = without_draft(request);
   Engine engine = open_engine(options);
   CHECK(ask(engine, request).tokens == expected);
   CHECK(engine.metrics().restarts == 0);
 }
 
 TEST_CASE("requests wait for a stage's node as long as they are told to, and fail by name") {
-  auto node = open_node();
+  auto node = open_stage_node();
   const std::uint16_t port = node->port();
   EngineOptions options = in_two(*node);
   options.faults.stage_patience = 300ms;
   Engine engine = open_engine(options);
   const Request request = repeatable("def", 24);
-  const auto expected = alone(request);
+  const auto expected = without_draft(request);
   CHECK(ask(engine, request).tokens == expected);
   node = nullptr;
   const auto begun = std::chrono::steady_clock::now();
@@ -279,7 +251,7 @@ TEST_CASE("requests wait for a stage's node as long as they are told to, and fai
   CHECK(failed.end().error->code == ErrorCode::unavailable);
   CHECK(contains(failed.end().error->message, options.devices[1]));
   CHECK(contains(failed.end().error->text(), "start paceline node there again"));
-  node = open_node(port);
+  node = open_stage_node(port);
   Answer answer = ask(engine, request); // it may still be looked for
   while (answer.end().error)
     answer = ask(engine, request);
@@ -287,14 +259,14 @@ TEST_CASE("requests wait for a stage's node as long as they are told to, and fai
 }
 
 TEST_CASE("a stage's reserve takes over, and the stage comes back when that is gone") {
-  auto node = open_node();
+  auto node = open_stage_node();
   const std::uint16_t port = node->port();
-  auto reserve = open_node();
+  auto reserve = open_stage_node();
   EngineOptions options = in_two(*node);
-  options.reserve_device = address(*reserve);
+  options.reserve_device = address_of(*reserve);
   Engine engine = open_engine(options);
   const Request request = repeatable("class Stack:\n", 200, 7);
-  const auto expected = alone(request);
+  const auto expected = without_draft(request);
   Stream stream = submit(engine, request);
   REQUIRE(stream.next());
   node = nullptr;
@@ -302,7 +274,7 @@ TEST_CASE("a stage's reserve takes over, and the stage comes back when that is g
   CHECK_FALSE(rest.end().error);
   CHECK(std::equal(rest.tokens.rbegin(), rest.tokens.rend(), expected.rbegin()));
   CHECK(ask(engine, request).tokens == expected);
-  node = open_node(port);
+  node = open_stage_node(port);
   reserve = nullptr;
   CHECK(ask(engine, request).tokens == expected);
 }
@@ -318,7 +290,7 @@ TEST_CASE("a node with other weights under the same names is refused by name") {
     file.seekp(std::streamoff(size / 2));
     file << std::string(size / 4, '\x11'); // a layer or two, trained otherwise
   }
-  const auto node = open_node(0, {folder.path()});
+  const auto node = open_stage_node(0, {folder.path()});
   CHECK(contains(refused(in_two(*node)).text(), "other weights under the same names"));
 }
 
@@ -330,12 +302,11 @@ TEST_CASE("a node that lacks the target is sent it, and has it when it comes bac
   options.accept_models_bytes = 1 << 30;
   options.model_cache = cache.path();
   const Request request = repeatable("import os\n", 24);
-  const auto expected = alone(request);
+  const auto expected = without_draft(request);
   int sent = 0;
   for (int time = 0; time < 2; ++time) {
-    auto node = nodes::Node::open(options);
-    REQUIRE(node);
-    EngineOptions engine_options = in_two(**node);
+    const auto node = open_node(options);
+    EngineOptions engine_options = in_two(*node);
     engine_options.progress = [&](const std::string& what, double) {
       sent += contains(what, "sending demo to ");
     };
@@ -347,8 +318,8 @@ TEST_CASE("a node that lacks the target is sent it, and has it when it comes bac
 }
 
 TEST_CASE("what does not go with stages on nodes is refused by name") {
-  const auto node = open_node();
-  const std::string there = address(*node);
+  const auto node = open_stage_node();
+  const std::string there = address_of(*node);
   EngineOptions options = in_two(*node);
   options.devices = {there, "cpu:0"};
   CHECK(contains(refused(options).text(), "EngineOptions::devices begins with " + there));
@@ -374,6 +345,6 @@ TEST_CASE("what does not go with stages on nodes is refused by name") {
   options = in_two(*node);
   options.target = "scripted:vocabulary=32";
   CHECK(contains(refused(options).text(), "a rule has no layers"));
-  const auto without = open_node(0, {});
+  const auto without = open_stage_node(0, {});
   CHECK(contains(refused(in_two(*without)).text(), "start it with --target"));
 }

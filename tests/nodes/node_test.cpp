@@ -1,5 +1,4 @@
 // A draft on a node, with the node in the same process: real sockets on loopback.
-#include "nodes/node.hpp"
 #include "tests/nodes/lying_node.hpp"
 #include "tests/support/node_checks.hpp"
 
@@ -15,19 +14,10 @@ using namespace paceline::testing;
 
 namespace {
 
-std::unique_ptr<nodes::Node> open_node(std::uint16_t port = 0) {
-  nodes::NodeOptions options;
-  options.listen.port = port;
-  auto node = nodes::Node::open(options);
-  if (!node)
-    FAIL(node.error().text());
-  return std::move(*node);
-}
-
 EngineOptions with_node(const nodes::Node& node) {
   EngineOptions options;
   options.threads = 1;
-  options.draft_devices = {"node://127.0.0.1:" + std::to_string(node.port())};
+  options.draft_devices = {address_of(node)};
   options.faults.restart_pause_max = std::chrono::milliseconds(50);
   return options;
 }
@@ -106,6 +96,8 @@ TEST_CASE("a node in this process: gone in the middle of an answer, and back") {
   node = nullptr;
   CHECK_FALSE(read_all(stream).end().error);
   ask_until(engine, request, expected, [](const Answer& answer) { return !drafted(answer); });
-  node = open_node(port);
+  nodes::NodeOptions again;
+  again.listen.port = port;
+  node = open_node(again);
   ask_until(engine, request, expected, drafted);
 }

@@ -78,7 +78,7 @@ private:
     drawn_.placement.groups.push_back(std::move(group));
   }
 
-  /// Of each kind what its groups can do, more or less.
+  /// Draws traffic of each kind, about as much as its groups can do.
   void draw_traffic() {
     std::vector<Traffic> traffic(drawn_.problem.models.size());
     double sum = 0;

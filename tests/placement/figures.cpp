@@ -8,11 +8,11 @@
 #include "placement/controller.hpp"
 #include "placement/estimate.hpp"
 #include "placement/planner.hpp"
-#include "placement/queueing.hpp"
 #include "tests/placement/curves.hpp"
 #include "tests/placement/pays.hpp"
 #include "tests/placement/points.hpp"
 #include "tests/placement/problems.hpp"
+#include "tests/placement/queueing.hpp"
 
 #include <array>
 #include <chrono>
@@ -192,7 +192,7 @@ Placement planned_shapes(const Point& point) {
   return plan(point.problem(), draw_workload(point.traffic(), point.seconds, 0), options).placement;
 }
 
-/// Of each shape, and of the plan.
+/// Returns the attainments of each shape, and of the plan.
 std::vector<Estimate> shape_row(const Point& point, double value) {
   const Problem problem = point.problem();
   const auto fresh = draws(point, 1);

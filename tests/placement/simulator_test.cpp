@@ -1,9 +1,9 @@
 // The policy and the simulator: by hand, and beside the closed forms of M/D/1 queues.
 #include "placement/cost.hpp"
 #include "placement/estimate.hpp"
-#include "placement/queueing.hpp"
 #include "placement/simulator.hpp"
 #include "tests/placement/problems.hpp"
+#include "tests/placement/queueing.hpp"
 
 #include <array>
 #include <doctest/doctest.h>

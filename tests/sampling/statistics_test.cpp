@@ -8,7 +8,7 @@ using namespace paceline::testing;
 
 namespace {
 
-/// Of so many likely cells that differ by this statistic.
+/// Returns the p-value of so many likely cells that differ by this statistic.
 double p_value(std::size_t cells, double statistic) {
   constexpr double expected = 1e12;
   std::vector<std::uint64_t> counts(cells, std::uint64_t(expected));

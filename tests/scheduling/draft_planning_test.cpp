@@ -24,8 +24,8 @@ Sequences sequences_of(int first_says) {
     spec.id = id;
     spec.prompt_tokens = 4;
     spec.max_tokens = id == 1 ? first_says : 100;
-    Sequence& s = sequences[id];
-    s.spec = std::make_shared<speculation::SequenceSpec>(std::move(spec));
+    Sequence& s = sequences.add(std::make_shared<speculation::SequenceSpec>(std::move(spec)));
+    sequences.leave_queue(s);
     s.log = std::make_shared<speculation::TokenLog>(Tokens(4, 7), 200);
     s.phase = Sequence::Phase::running;
   }
@@ -49,9 +49,9 @@ TEST_CASE("rows of a step are shared by those whose outputs have room for a wind
     for (auto& [id, s] : sequences)
       decoding.push_back(&s);
     planning.share_windows(decoding, 0);
-    CHECK(sequences[1].share.has_value() == (says > 2));
-    CHECK(sequences[2].share->window > 0);
-    CHECK(sequences[3].share->window > 0);
+    CHECK(sequences.find(1)->share.has_value() == (says > 2));
+    CHECK(sequences.find(2)->share->window > 0);
+    CHECK(sequences.find(3)->share->window > 0);
   }
 }
 
@@ -73,7 +73,7 @@ TEST_CASE("a window that is drafted ahead costs what it takes longer than a step
     for (auto& [id, s] : sequences)
       decoding.push_back(&s);
     planning.share_windows(decoding, 0);
-    return sequences[1].share->window;
+    return sequences.find(1)->share->window;
   };
   CHECK(window_at(0.05) == 16);
   CHECK(window_at(0.3) == 2); // a step covers one

@@ -1,10 +1,12 @@
 #include "scheduling/kv_budget.hpp"
 #include "scheduling/limits.hpp"
+#include "tests/support/says.hpp"
 
 #include <doctest/doctest.h>
 
 using namespace paceline;
 using namespace paceline::scheduling;
+using testing::says;
 
 namespace {
 
@@ -43,7 +45,7 @@ TEST_CASE("states take half of the memory at most, and there are two for each se
   CHECK(kv_budget(demand)->states == 2); // The pages of one sequence are needed, too.
   demand.memory = 101 * 110 + 3999;
   REQUIRE_FALSE(kv_budget(demand));
-  CHECK(kv_budget(demand).error().text().find("at least 15110") != std::string::npos);
+  CHECK(says(kv_budget(demand).error(), "at least 15110"));
   demand.memory = 101 * 110 + 4000;
   CHECK(kv_budget(demand)->states == 1);
   CHECK(kv_budget(demand)->pages[0] == 101);
@@ -53,7 +55,7 @@ TEST_CASE("where one sequence does not fit, the error says how much is needed") 
   const auto refused = kv_budget(demand_of(101 * 110 - 1));
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == ErrorCode::out_of_memory);
-  CHECK(refused.error().text().find("at least 11110") != std::string::npos);
+  CHECK(says(refused.error(), "at least 11110"));
   CHECK(kv_budget(demand_of(101 * 110)));
 }
 
@@ -100,7 +102,7 @@ TEST_CASE("rows of q are in the budget, as many sequences' as there are pages fo
   demand.memory = 101 * 110 + 10 * 50 - 1;
   const auto refused = kv_budget(demand);
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().text().find("at least 11610") != std::string::npos);
+  CHECK(says(refused.error(), "at least 11610"));
   demand.memory = 1 << 30;
   CHECK(kv_budget(demand)->q_rows == 4 * 10 + 10);
 }
@@ -159,8 +161,7 @@ TEST_CASE("pages have what weights and drafts leave of each device, or what was 
   demand.kv_memory = 60 * 15 + 1;
   const auto refused = page_memory(demand);
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().text().find("is 1000, and weights and drafts take 700") !=
-        std::string::npos);
+  CHECK(says(refused.error(), "is 1000, and weights and drafts take 700"));
   demand.kv_memory = 0;
   demand.memory = 700;
   CHECK_FALSE(page_memory(demand));

@@ -155,7 +155,7 @@ private:
     }
   }
 
-  /// At least so many pages could be evicted: cached ones that no step holds.
+  /// Returns how many pages could be evicted at least: cached ones that no step holds.
   std::size_t unheld_cached(Pool pool) {
     std::set<std::uint32_t> in_steps;
     for (const auto& step : steps_)

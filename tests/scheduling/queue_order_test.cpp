@@ -18,9 +18,7 @@ struct Queue {
   explicit Queue(SchedulingPolicy policy) : order(policy) {}
 
   void arrive(SequenceSpec spec) {
-    Sequence& s = sequences[spec.id];
-    s.spec = std::make_shared<SequenceSpec>(std::move(spec));
-    order.arrive(s, now);
+    order.arrive(sequences.add(std::make_shared<SequenceSpec>(std::move(spec))), now);
   }
   SequenceId serve() {
     Sequence* s = order.next(sequences);
@@ -163,6 +161,24 @@ TEST_CASE("whoever has begun and lost its pages goes before those that have not"
   Queue queue(SchedulingPolicy::fcfs);
   for (SequenceId id = 1; id <= 3; ++id)
     queue.arrive(of(id, 1));
-  queue.sequences.at(3).started = queue.now;
+  queue.sequences.find(3)->started = queue.now;
   CHECK(queue.serve_all() == SequenceIds{3, 1, 2});
+}
+
+TEST_CASE("sequences that have asked for no pages are not gone over, and found all the same") {
+  Queue queue(SchedulingPolicy::fcfs);
+  for (SequenceId id = 1; id <= 1000; ++id)
+    queue.arrive(of(id, 0));
+  Sequences& sequences = queue.sequences;
+  sequences.leave_queue(*queue.order.next(sequences));
+  CHECK(std::ranges::distance(sequences) == 1);
+  CHECK(sequences.count() == 1000);
+  CHECK(sequences.asked().prompt_tokens == 10'000);
+  CHECK(queue.order.next(sequences)->spec->id == 1); // It waits until it has some.
+  sequences.find(1)->phase = Sequence::Phase::running;
+  CHECK(queue.order.next(sequences)->spec->id == 2);
+  for (SequenceId id = 1; id <= 1000; ++id)
+    sequences.erase(id);
+  CHECK(sequences.count() == 0);
+  CHECK(sequences.asked().prompt_tokens == 0);
 }

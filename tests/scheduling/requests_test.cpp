@@ -76,7 +76,7 @@ struct RequestsWorld {
     told.pop_front();
     return taken;
   }
-  /// Until no alarm before `until` is left; how many there were.
+  /// Runs until no alarm before `until` is left, and returns how many there were.
   int run(base::TimePoint until = base::TimePoint::max()) {
     int rang = 0;
     for (; !alarms.empty() && *alarms.begin() <= until; ++rang) {

@@ -62,14 +62,14 @@ void draw(speculation::Chain& chain, int end) {
     chain.put(position, 5, nullptr);
 }
 
-/// A scheduler under load.
+/// A scheduler under load: sequences that decode, and others that wait.
 class Load {
 public:
-  Load(SpeculationMode mode, int sequences, int steps)
+  Load(SpeculationMode mode, int sequences, int waiting, int steps)
       : tokens_(steps * (speculation::PolicyOptions().window_limit + 1)),
         scheduler_(config_of(mode, sequences, tokens_)) {
     facts_.emplace_back([this] { return scheduler_.peers_changed({1, 1, 1, 1, 1}, now_); });
-    for (int id = 1; id <= sequences; ++id)
+    for (int id = 1; id <= sequences + waiting; ++id)
       facts_.emplace_back([this, id] { return scheduler_.admit(request(SequenceId(id)), now_); });
   }
 
@@ -174,8 +174,8 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-double microseconds(SpeculationMode mode, int sequences, int steps) {
-  Load load(mode, sequences, steps_before + steps);
+double microseconds(SpeculationMode mode, int sequences, int waiting, int steps) {
+  Load load(mode, sequences, waiting, steps_before + steps);
   for (int i = 0; i < steps_before; ++i)
     load.step();
   std::vector<double> taken;
@@ -193,11 +193,13 @@ int main(int argc, char** argv) {
     return 2;
   }
   using enum SpeculationMode;
-  fmt::print("{:>9} {:>27} {:>27} {:>27}\n", "sequences", "off", "sync", "overlap");
-  for (const int sequences : {64, 128, 256, 512}) {
-    fmt::print("{:>9}", sequences);
+  fmt::print("{:>9} {:>7} {:>27} {:>27} {:>27}\n", "sequences", "waiting", "off", "sync",
+             "overlap");
+  for (const auto& [sequences, waiting] :
+       {std::pair(64, 0), {64, 4096}, {128, 0}, {256, 0}, {512, 0}}) {
+    fmt::print("{:>9} {:>7}", sequences, waiting);
     for (const auto mode : {off, sync, overlap}) {
-      const double us = microseconds(mode, sequences, steps);
+      const double us = microseconds(mode, sequences, waiting, steps);
       fmt::print(" {:>8.1f} us, {:.3f} a sequence", us, us / sequences);
       std::fflush(stdout);
     }

@@ -1,4 +1,4 @@
-// From JSON to a Request: what is taken, and what is refused by name.
+// How JSON becomes a Request: what is taken, and what is refused by name.
 #include "apps/server/fields.hpp"
 #include "apps/server/openai_request.hpp"
 #include "apps/server/router.hpp"

@@ -36,7 +36,7 @@ public:
   HttpReply ask(const std::string& method, const std::string& target, const std::string& body = {},
                 const Headers& headers = {});
 
-  /// Of a stream: its head, then what each event holds; none at its end.
+  /// Reads a stream's head, then what each event holds; none at its end.
   HttpReply read_head();
   std::optional<std::string> read_event();
   /// That came between events, so far.

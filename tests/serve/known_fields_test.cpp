@@ -16,7 +16,7 @@ namespace json = boost::json;
 
 namespace {
 
-/// Of OpenAI's API reference and vLLM's protocol, both kinds of request.
+/// What both kinds of request have in OpenAI's API reference and vLLM's protocol.
 constexpr const char* both[] = {
     "model", "frequency_penalty", "logit_bias", "logprobs", "max_tokens", "n", "presence_penalty",
     "seed", "stop", "stream", "stream_options", "temperature", "top_p", "user",

@@ -48,10 +48,10 @@ public:
   /// No engine is opened from now on, until `release`.
   void hold();
   void release();
-  /// Until somebody waits for an engine to be opened.
+  /// Waits until somebody waits for an engine to be opened.
   void await_opening();
   void change(const apps::serve::FleetPlan& plan);
-  /// As SIGTERM does.
+  /// Does what SIGTERM does.
   void drain();
   void join();
 

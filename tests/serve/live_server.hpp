@@ -28,7 +28,7 @@ public:
   LiveServer& operator=(const LiveServer&) = delete;
 
   std::uint16_t port() const { return port_; }
-  /// Of gRPC.
+  /// Returns the port of gRPC.
   std::uint16_t grpc_port() const { return grpc_port_; }
   Engine& engine() { return engine_; }
   HttpReply ask(const std::string& method, const std::string& target, const std::string& body = {},
@@ -42,9 +42,9 @@ public:
   /// Processor time that the server's thread has used.
   double thread_seconds();
 
-  /// As SIGHUP does; it is done when this returns.
+  /// Does what SIGHUP does; it is done when this returns.
   void reload();
-  /// As SIGTERM does.
+  /// Does what SIGTERM does.
   void drain();
   /// Waits for the end of a drain.
   void join();

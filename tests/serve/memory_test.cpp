@@ -23,7 +23,7 @@ std::unique_ptr<HttpClient> begin_request(const LiveServer& server, std::size_t 
   return client;
 }
 
-/// Of this process, as the server says.
+/// Returns this process' seconds of processors, as the server says.
 double processor_seconds(const LiveServer& server) {
   const std::string page = server.ask("GET", "/metrics").body;
   const std::string name = "\nprocess_cpu_seconds_total ";

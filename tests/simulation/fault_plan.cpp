@@ -46,14 +46,14 @@ constexpr std::array rates{
 };
 constexpr std::size_t node_rates = 6; // the last of them
 
-/// Beside a node's: of these each lets the engine go on with it.
+/// Faults beside a node's; each of them lets the engine go on with it.
 constexpr std::array beside_node{
     &FaultPlan::kill, &FaultPlan::kill_after, &FaultPlan::kill_anybody,
     &FaultPlan::late, &FaultPlan::repeated,   &FaultPlan::held_up,
     &FaultPlan::slow, &FaultPlan::failing,    &FaultPlan::refused_memory,
     &FaultPlan::leap,
 };
-/// Beside stages': the first two are on their machines alone.
+/// Faults beside those of stages; the first two are on their machines alone.
 constexpr std::array beside_stages = [] {
   std::array<double FaultPlan::*, beside_node.size() + 2> all{&FaultPlan::stalled,
                                                               &FaultPlan::stuck};

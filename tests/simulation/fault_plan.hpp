@@ -73,7 +73,7 @@ struct FaultField {
   double FaultPlan::*probability;
 };
 std::span<const FaultField> fault_fields();
-/// Those of them that need no node.
+/// Returns those of them that need no node.
 std::span<const FaultField> local_fault_fields();
 
 /// A plan of one to three kinds of fault, a function of the seed. A few have none at all. With

@@ -36,7 +36,7 @@ public:
       log(fault_fields()[kind].name);
     return true;
   }
-  /// From nothing to `most`, mostly short.
+  /// Draws a delay from nothing to `most`, mostly a short one.
   base::Duration delay(base::Duration most) {
     const double u = double(delays_() >> 11) * 0x1p-53;
     return base::from_seconds(base::seconds(most) * u * u);

@@ -1,5 +1,6 @@
 #include "tests/simulation/faulty_device.hpp"
 
+#include "tests/support/forwarding_device.hpp"
 #include "tests/support/scripted_operations.hpp"
 
 #include <limits>
@@ -179,32 +180,23 @@ private:
   std::shared_ptr<Piece> piece_;
 };
 
-class FaultyDevice final : public gpu::Device {
+class FaultyDevice final : public ForwardingDevice {
 public:
   explicit FaultyDevice(FaultySettings settings)
-      : settings_(std::move(settings)), random_(std::make_shared<std::mt19937_64>(settings_.seed)),
-        device_(open()) {
+      : ForwardingDevice(open(settings)), settings_(std::move(settings)),
+        random_(std::make_shared<std::mt19937_64>(settings_.seed)) {
     for (int i = 1; i < settings_.shards; ++i)
-      shards_.push_back(open());
+      shards_.push_back(open(settings_));
     if (shards_.empty())
       return;
     shards_.push_back(device_);
     device_ = device_->make_group(shards_).value();
   }
 
-  const std::string& name() const override { return device_->name(); }
-  const std::string& kernel() const override { return device_->kernel(); }
-  gpu::DeviceMemory memory() const override { return device_->memory(); }
   Result<std::shared_ptr<gpu::Buffer>> allocate(std::size_t bytes) override {
     if (settings_.faults->strikes(&FaultPlan::refused_memory))
       return fail(ErrorCode::out_of_memory, "injected: no memory");
     return device_->allocate(bytes);
-  }
-  Result<std::shared_ptr<const gpu::Weight>> pack(std::span<const gpu::HostMatrix> parts) override {
-    return device_->pack(parts);
-  }
-  Result<std::shared_ptr<gpu::Buffer>> upload(std::span<const float> values) override {
-    return device_->upload(values);
   }
   std::span<const std::shared_ptr<gpu::Device>> shards() const override { return shards_; }
   Result<std::unique_ptr<gpu::Lane>> open_lane(std::string role) override {
@@ -217,16 +209,15 @@ public:
   }
 
 private:
-  std::shared_ptr<gpu::Device> open() const {
-    return gpu::open_device(settings_.queues ? "sim:0us+1us/row+queue" : "sim:0us+1us/row",
-                            {.threads = 1, .time = settings_.time, .trace = nullptr})
+  static std::shared_ptr<gpu::Device> open(const FaultySettings& settings) {
+    return gpu::open_device(settings.queues ? "sim:0us+1us/row+queue" : "sim:0us+1us/row",
+                            {.threads = 1, .time = settings.time, .trace = nullptr})
         .value();
   }
 
   FaultySettings settings_;
   std::shared_ptr<std::mt19937_64> random_;
   std::shared_ptr<bool> lost_ = std::make_shared<bool>(false);
-  std::shared_ptr<gpu::Device> device_;
   std::vector<std::shared_ptr<gpu::Device>> shards_;
 };
 

@@ -12,8 +12,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Behind the patience, in which waiting requests have failed: pauses before actors are started
-/// again, and as many recomputations as a request has.
+/// The time behind the patience by which waiting requests have failed: pauses before actors are
+/// started again, and as many recomputations as a request has.
 constexpr base::Duration to_fail = 6s;
 constexpr std::string_view stage_gone = "a stage of the target is gone: node://";
 

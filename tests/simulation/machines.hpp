@@ -37,11 +37,11 @@ public:
   /// While nothing goes wrong for longer than a session is patient. lives: whether the engine does.
   void check_settled(bool lives);
   void end();
-  /// Behind the end of their engine.
+  /// Is called behind the end of their engine.
   void check_gone();
 
 private:
-  /// Of the target, elsewhere.
+  /// A stage of the target, elsewhere.
   struct Stage {
     int number = 0;
     std::vector<std::shared_ptr<SimulatedNode>> places; ///< Its own, then its reserve.

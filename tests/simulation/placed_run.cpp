@@ -130,7 +130,7 @@ void PlacedRun::refuse(Asked& asked) {
   ++ended_;
 }
 
-/// By an operator, or by a plan.
+/// Lets an operator change it, or a plan.
 void PlacedRun::change_placement() {
   if (dice_.below(2) == 0)
     fleet_.draw_placement();

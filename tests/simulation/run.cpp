@@ -23,10 +23,10 @@ constexpr base::Duration time_max = 4h;
 constexpr base::Duration time_max_without_delays = 60s;
 /// What requests may wait for a stage on another machine, besides, for each fault.
 constexpr base::Duration outage_max = 15s;
-/// In which every node is back, and has been asked again.
+/// The time in which every node is back, and has been asked again.
 constexpr base::Duration rest_with_nodes = 30s;
 
-/// In which a lane is found that stands still with a batch which nobody waits for any more.
+/// Returns the time in which a lane is found that stands still with a batch nobody waits for.
 base::Duration time_to_miss_lane(const FaultOptions& faults) {
   return faults.stall_patience + faults.stage_patience + 2 * scheduling::limits::draft_timeout_max;
 }

@@ -3,6 +3,7 @@
 #include "actors/request_sink.hpp"
 #include "execution/draft_step.hpp"
 #include "execution/drafter_step.hpp"
+#include "models/synthetic/scripted.hpp"
 #include "nodes/limits.hpp"
 #include "nodes/node_device.hpp"
 #include "speculation/lookup/suffix_drafter.hpp"
@@ -228,7 +229,7 @@ actors::DraftModelParts SimulatedEngine::remote_parts() {
 /// None: there is nobody any more.
 void SimulatedEngine::ask_handles(
     std::function<void(const std::optional<messages::ActorHandles>&)> answered) {
-  // With an argument: CAF 0.17 dereferences a null tuple of arguments where there is none.
+  // The argument is there because CAF 0.17 dereferences a null tuple of arguments without one.
   ground_.system.system().spawn(
       [answered](caf::event_based_actor* self, const messages::SupervisorActor& asked) {
         self->request(asked, caf::infinite, messages::Ping{})

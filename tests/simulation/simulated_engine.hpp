@@ -45,9 +45,9 @@ public:
     /// Drafts in the model's place; empty: that does.
     std::function<std::shared_ptr<Drafter>()> drafter{};
     std::function<void(LaneNews)> news{}; ///< May be empty.
-    /// Of a draft that is on a node, which is given where rows of q are written; empty: it is not.
+    /// Makes the parts of a draft on a node, given where rows of q are written; empty: it is here.
     std::function<nodes::RemoteDraftParts(std::shared_ptr<gpu::Device>)> remote{};
-    /// Of a stage of the target, by its number; null where it is here. Empty: all are.
+    /// Makes those of a stage of the target, by its number; null where it is here. Empty: all are.
     std::function<std::shared_ptr<const nodes::RemoteStageParts>(int)> stage{};
   };
   /// ground, workload: must outlive it; of the workload only settings are taken.

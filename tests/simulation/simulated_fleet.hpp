@@ -79,7 +79,7 @@ private:
   void gone(Place place);
   void tell_controller();
   placement::Placement planned(const placement::Placement& all) const;
-  /// After so many seconds in the mean.
+  /// Calls `then` after so many seconds in the mean.
   void later(double seconds, std::function<void()> then);
 
   Ground& ground_;

@@ -40,9 +40,9 @@ public:
   void end();
   /// While nothing goes wrong for longer than a session is patient: adds what is wrong.
   void check_settled(std::vector<std::string>& failures);
-  /// Behind its end: adds what somebody still has of it.
+  /// Is called behind its end, and adds what somebody still has of it.
   void check_gone(std::vector<std::string>& failures) const;
-  /// Those that it serves now.
+  /// Returns how many it serves now.
   int engines() const { return parts_ ? parts_->survey().engines : 0; }
 
   base::TimePoint now() const override { return time_->now(); }

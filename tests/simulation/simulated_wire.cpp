@@ -8,9 +8,9 @@
 namespace paceline::testing {
 namespace {
 
-/// To an end: there are more bytes.
+/// Tells an end that there are more bytes.
 struct BytesCame {};
-/// To an end: there will be no more.
+/// Tells an end that there will be no more.
 struct HungUp {};
 
 } // namespace

@@ -32,7 +32,7 @@ public:
   virtual bool is_up(LinkEnd end) const = 0;
 };
 
-/// As TCP has it: what arrives, arrives once and in order, up to where the connection ends; in
+/// A connection like TCP's: what arrives, arrives once and in order, up to where it ends, in
 /// pieces of any size. An end that is closed says so, and hears no more, unless it is half open.
 /// Only the socket is simulated: at each end is the real link with its frames. Threads: the virtual
 /// system's.

@@ -20,7 +20,7 @@ base::Duration allowed(const SequenceSpec& spec) {
 
 } // namespace
 
-/// Of clients' fair shares this says nothing.
+/// This says nothing of clients' fair shares.
 bool Turns::claims_more(const SequenceSpec& a, const SequenceSpec& b) const {
   switch (policy_) {
   case SchedulingPolicy::fcfs: return a.client != b.client;

@@ -76,7 +76,7 @@ private:
     std::weak_ptr<const speculation::Chain> chain;
   };
   const Workload* drafts_of_ = nullptr;
-  /// By batch, and in the order of its entries.
+  /// What was judged, by batch and in the order of its entries.
   std::map<std::uint64_t, std::vector<Judged>> judged_;
 
   Step step_;                                 ///< The last.

@@ -1,5 +1,6 @@
 #include "tests/simulation/workload.hpp"
 
+#include "models/synthetic/scripted_rows.hpp"
 #include "sampling/rules.hpp"
 #include "sampling/stop.hpp"
 #include "tests/sampling/toy_constraint.hpp"
@@ -20,7 +21,7 @@ constexpr int vocabulary = 8;
 class Draw {
 public:
   explicit Draw(std::uint64_t seed) : random_(seed) {}
-  /// From low to high, both included.
+  /// Draws from low to high, both included.
   int between(int low, int high) { return low + int(random_() % std::uint64_t(high - low + 1)); }
   bool chance(double p) { return double(random_() >> 11) * 0x1p-53 < p; }
   base::Duration between(base::Duration low, base::Duration high) {
@@ -188,7 +189,7 @@ void move_draft(Workload& w) {
   w.machines.push_back({.drafts = true});
 }
 
-/// At least one stage behind the first.
+/// Moves at least one stage behind the first.
 void move_stages(Workload& w, Draw& draw) {
   w.shards = 1;
   w.stages = draw.between(2, 4);

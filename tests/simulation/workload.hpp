@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/clock.hpp"
-#include "models/synthetic/scripted.hpp"
+#include "models/synthetic/scripted_options.hpp"
 #include "paceline/engine.hpp"
 #include "speculation/sequence.hpp"
 #include "tests/simulation/fault_plan.hpp"
@@ -78,7 +78,7 @@ struct Workload {
   }
 };
 
-/// With other machines it is the same as far as that can be.
+/// Draws a workload. With other machines it is the same as far as that can be.
 Workload draw_workload(std::uint64_t seed, Elsewhere elsewhere = Elsewhere::nothing);
 
 /// The output of one request by the scripted model alone, without actors: plain decoding.

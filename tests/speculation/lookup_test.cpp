@@ -193,7 +193,7 @@ TEST_CASE("suffix goes on as the text did before, as far as matches have been ri
   drafter.begin(named(1), Tokens(text.begin(), text.begin() + 60));
   const Tokens known(text.begin(), text.begin() + 60);
   CHECK(ask(drafter, {1, known, 8}) == Tokens(text.begin() + 60, text.begin() + 68));
-  // Behind what is drafted already.
+  // It goes on behind what is drafted already.
   const Tokens drafted(text.begin() + 60, text.begin() + 63);
   CHECK(ask(drafter, {1, known, 4, drafted}) == Tokens(text.begin() + 63, text.begin() + 67));
   Tokens elsewhere = known;

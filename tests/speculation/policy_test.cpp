@@ -25,7 +25,7 @@ double unknown(int /*rows*/) {
   return 0;
 }
 
-/// With a chain for a lookahead, whose rounds have a formula.
+/// Returns options with a chain for a lookahead, whose rounds have a formula.
 PolicyOptions chained() {
   PolicyOptions options;
   options.lookahead = Lookahead::chain;

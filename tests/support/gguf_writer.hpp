@@ -30,7 +30,7 @@ public:
     f64
   };
 
-  /// As `type`: the value's own type's, unless it is said.
+  /// Writes the value as `type`; its own type's, unless that is said.
   template <class T>
   GgufWriter& put(const std::string& key, const T& value) {
     set(key, number(type_of<T>()) + encoded(value));

@@ -1,14 +1,29 @@
-// What tests of drafts on nodes ask of an engine.
+// Nodes in this process, and what tests of drafts on them ask of an engine.
 #pragma once
 
+#include "nodes/node.hpp"
 #include "tests/support/engine_fixture.hpp"
 #include "tests/support/requests.hpp"
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <string>
 #include <vector>
 
 namespace paceline::testing {
+
+inline std::unique_ptr<nodes::Node> open_node(const nodes::NodeOptions& options = {}) {
+  auto node = nodes::Node::open(options);
+  if (!node)
+    FAIL(node.error().text());
+  return std::move(*node);
+}
+/// Returns the address of a node, or of what stands in its place.
+template <class Node>
+std::string address_of(const Node& node) {
+  return "node://127.0.0.1:" + std::to_string(node.port());
+}
 
 inline std::vector<TokenId> without_draft(const Request& request) {
   EngineOptions plain;

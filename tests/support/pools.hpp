@@ -13,7 +13,7 @@
 
 namespace paceline::testing {
 
-/// For devices whose lanes a test does not use.
+/// The time of devices whose lanes a test does not use.
 class NoTime final : public base::Timekeeper {
 public:
   base::TimePoint now() const override { return {}; }

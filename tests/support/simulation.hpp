@@ -53,18 +53,18 @@ public:
     end_with_this(handle);
     return handle;
   }
-  /// For actors that others spawned, and would keep alive.
+  /// Ends an actor with this that others spawned, and would keep alive.
   template <class Handle>
   void end_with_this(const Handle& handle) {
     spawned_.push_back(caf::actor_cast<caf::actor>(handle));
   }
-  /// As a fault would.
+  /// Kills it as a fault would.
   template <class Handle>
   void kill(const Handle& handle) {
     caf::anon_send_exit(handle, caf::exit_reason::kill);
   }
 
-  /// From outside; `run` delivers it.
+  /// Tells it from outside; `run` delivers it.
   template <class Handle, class Message>
   void tell(const Handle& to, Message&& message) {
     messages::tell(to, std::forward<Message>(message));

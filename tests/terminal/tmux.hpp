@@ -27,7 +27,7 @@ public:
   /// Keys as tmux calls them ("C-c", "Enter", "Up").
   void press(const std::vector<std::string>& keys) const;
   void type(const std::string& text) const;
-  /// As a terminal sends what is pasted to a program that asked for brackets around it.
+  /// Sends it as a terminal sends what is pasted, with brackets around it.
   void paste(const std::string& text) const;
   void resize(int columns, int rows) const;
   /// Looks until it holds of the screen, which is given back; the test fails after a minute.

@@ -1,6 +1,7 @@
 // What a GGUF file says of its tokenizer makes the tokens that the checkpoint's own tokenizer.json
 // makes.
 #include "tests/support/files.hpp"
+#include "tests/support/says.hpp"
 #include "text/tokenizer/gguf.hpp"
 
 #include <boost/json.hpp>
@@ -15,6 +16,7 @@ namespace json = boost::json;
 namespace {
 
 using Ids = std::vector<TokenId>;
+using testing::says;
 
 /// Keeps the texts that a vocabulary points at.
 struct Words {
@@ -88,12 +90,6 @@ Error refused(const GgufVocabulary& vocabulary) {
   REQUIRE(!made);
   CHECK(made.error().message.find("x.gguf: ") == 0);
   return made.error();
-}
-
-bool says(const Error& error, std::string_view text) {
-  const bool found = error.text().find(text) != std::string::npos;
-  CHECK_MESSAGE(found, error.text(), " lacks: ", text);
-  return found;
 }
 
 } // namespace

@@ -19,7 +19,7 @@ struct Kind {
   std::string decoded;            ///< and of the decoded text.
 };
 
-/// Those of tests/text/data/tokenizers/kinds.json. Throws where it cannot be read.
+/// Returns those of tests/text/data/tokenizers/kinds.json. Throws where it cannot be read.
 std::vector<Kind> tokenizer_kinds();
 
 } // namespace paceline::text::test

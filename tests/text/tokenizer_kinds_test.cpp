@@ -19,7 +19,7 @@ std::string fnv(const Values& values) {
   return fmt::format("{:08x}", hash & 0xFFFFFFFF);
 }
 
-/// As a stream shows it; each piece must be whole characters.
+/// Decodes as a stream shows it; each piece must be whole characters.
 std::string decode_in_stream(const Tokenizer& tokenizer, const std::vector<TokenId>& ids,
                              bool keep_special) {
   Detokenizer detokenizer(tokenizer, keep_special);

@@ -19,11 +19,30 @@ std::string constant_text(const Value& value) {
   return value.none() ? "None" : std::string();
 }
 
-/// Writes what Python's repr gives.
-class Writer {
+/// A text that is written within a budget.
+class Text {
 public:
-  explicit Writer(Budget& budget) : budget_(budget) {}
+  explicit Text(Budget& budget) : budget_(budget) {}
   std::string take() { return std::move(out_); }
+
+protected:
+  void put(std::string_view text) {
+    budget_.spend_text(text.size());
+    if (out_.size() + text.size() > limits::template_text_bytes_max)
+      mistake("the template makes a text that is too long");
+    out_ += text;
+  }
+
+  Budget& budget_;
+
+private:
+  std::string out_;
+};
+
+/// Writes what Python's repr gives.
+class Writer : public Text {
+public:
+  using Text::Text;
 
   void write(const Value& value) {
     budget_.spend();
@@ -42,12 +61,6 @@ public:
   }
 
 private:
-  void put(std::string_view text) {
-    budget_.spend_text(text.size());
-    if (out_.size() + text.size() > limits::template_text_bytes_max)
-      mistake("the template makes a text that is too long");
-    out_ += text;
-  }
   void write_list(const ListValue& list) {
     const Range& range = list.range;
     const bool step = range.step != 1;
@@ -101,14 +114,11 @@ private:
   }
 
   int depth_ = 0;
-  Budget& budget_;
-  std::string out_;
 };
 
-class JsonWriter {
+class JsonWriter : public Text {
 public:
-  JsonWriter(const JsonStyle& style, Budget& budget) : budget_(budget), style_(style) {}
-  std::string take() { return std::move(out_); }
+  JsonWriter(const JsonStyle& style, Budget& budget) : Text(budget), style_(style) {}
 
   void write(const Value& value, int level = 0) {
     budget_.spend();
@@ -134,12 +144,6 @@ private:
     if (real && !std::isfinite(*real))
       return std::isnan(*real) ? "NaN" : *real < 0 ? "-Infinity" : "Infinity";
     return constant_text(value);
-  }
-  void put(std::string_view text) {
-    budget_.spend_text(text.size());
-    if (out_.size() + text.size() > limits::template_text_bytes_max)
-      mistake("the template makes a text that is too long");
-    out_ += text;
   }
   void line(int level) {
     if (!style_.indent)
@@ -191,9 +195,7 @@ private:
     mistake(fmt::format("tojson cannot write a key of type {}", type_name(of)));
   }
 
-  Budget& budget_;
   const JsonStyle& style_;
-  std::string out_;
 };
 
 } // namespace

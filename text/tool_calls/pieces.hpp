@@ -2,6 +2,7 @@
 #pragma once
 
 #include "text/answer_piece.hpp"
+#include "text/blanks.hpp"
 
 #include <cstddef>
 #include <string>
@@ -10,10 +11,6 @@
 #include <vector>
 
 namespace paceline::text {
-
-inline bool is_blank(char c) {
-  return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
 
 /// Collects pieces. Blanks wait for what follows them, since beside a mark they are dropped.
 class Pieces {

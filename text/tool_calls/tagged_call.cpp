@@ -42,14 +42,6 @@ const Tags& tags_of(const ToolFormat& format) {
   return format.body == ToolFormat::Body::xml ? xml : keys;
 }
 
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && is_blank(text.front()))
-    text.remove_prefix(1);
-  while (!text.empty() && is_blank(text.back()))
-    text.remove_suffix(1);
-  return text;
-}
-
 /// What a schema says of an argument's value.
 enum class Value {
   text,     ///< Any text, which counts as it is.

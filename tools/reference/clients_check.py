@@ -6,7 +6,6 @@ What each says of the same conversation is what the server says to anybody. Prin
 the exit status says whether all passed.
 """
 
-import contextlib
 import json
 import os
 import pathlib
@@ -23,30 +22,13 @@ import pydantic
 from langchain_openai import ChatOpenAI
 from llama_index.core.llms import ChatMessage
 from llama_index.llms.openai_like import OpenAILike
+from served import Checks, server
 
-PROGRAM = "build/release/apps/paceline"
 QUESTION = "def fibonacci(n):"
 CHAT = [{"role": "user", "content": QUESTION}]
 TOKENS = 24
 
-checks = []
-
-
-def check(function):
-    checks.append(function)
-    return function
-
-
-@contextlib.contextmanager
-def server():
-    """A server of the demo pair on a port of its own; gives the base of its API."""
-    process = subprocess.Popen([PROGRAM, "serve", "--port", "0", "--log-level", "off"],
-                               stdout=subprocess.PIPE, text=True)
-    try:
-        yield process.stdout.readline().strip() + "/v1"
-    finally:
-        process.terminate()
-        assert process.wait(60) == 0, "the server did not end in good order"
+checks = Checks()
 
 
 def said(base, seed=None):
@@ -64,7 +46,7 @@ class Weather(pydantic.BaseModel):
     raining: bool
 
 
-@check
+@checks.add
 def lite_llm(base):
     ask = {"model": "openai/demo", "api_base": base, "api_key": "unused", "messages": CHAT,
            "max_tokens": TOKENS, "temperature": 1, "seed": 5}
@@ -82,7 +64,7 @@ def lite_llm(base):
         assert "/v1/embeddings" in str(error), error
 
 
-@check
+@checks.add
 def lang_chain(base):
     model = ChatOpenAI(model="demo", base_url=base, api_key="unused", temperature=0,
                        max_tokens=TOKENS)
@@ -94,7 +76,7 @@ def lang_chain(base):
     assert isinstance(answer, Weather), answer
 
 
-@check
+@checks.add
 def llama_index(base):
     model = OpenAILike(model="demo", api_base=base, api_key="unused", is_chat_model=True,
                        temperature=0, max_tokens=TOKENS)
@@ -104,7 +86,7 @@ def llama_index(base):
     assert model.complete(QUESTION).text == said(base)
 
 
-@check
+@checks.add
 def llm(base):
     with tempfile.TemporaryDirectory() as folder:
         pathlib.Path(folder, "extra-openai-models.yaml").write_text(
@@ -125,16 +107,9 @@ def llm(base):
 
 
 def main():
-    failed = 0
-    with server() as base:
-        for one in checks:
-            try:
-                one(base)
-                print(f"passed  {one.__name__}", flush=True)
-            except Exception as error:
-                failed += 1
-                print(f"FAILED  {one.__name__}: {type(error).__name__} {error}", flush=True)
-    sys.exit(failed > 0)
+    with server() as (address, _):
+        checks.run_all(address + "/v1")
+    checks.end("clients")
 
 
 if __name__ == "__main__":

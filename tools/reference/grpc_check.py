@@ -7,9 +7,6 @@ Prints one line a check; the exit status says whether all passed.
 """
 
 import contextlib
-import subprocess
-import sys
-import tempfile
 
 import grpc
 from google.protobuf import descriptor_pool, message_factory
@@ -18,37 +15,21 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
 )
 from grpc_status import rpc_status
+from served import KEY, Checks, guarded_server
 
-PROGRAM = "build/release/apps/paceline"
-KEY = "a-key-of-the-check"
 SERVICE = "paceline.v1.Paceline"
 PROMPT = "def fibonacci(n):"
 
-checks = []
-
-
-def check(function):
-    checks.append(function)
-    return function
+checks = Checks()
 
 
 @contextlib.contextmanager
-def server():
-    """A server of the demo pair; gives a channel to it, and its process."""
-    with tempfile.NamedTemporaryFile("w", suffix=".keys") as keys:
-        keys.write(KEY + "\n")
-        keys.flush()
-        command = [PROGRAM, "serve", "--port", "0", "--grpc-port", "0", "--api-key-file", keys.name,
-                   "--log-level", "off"]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        try:
-            process.stdout.readline()
-            address = process.stdout.readline().strip().removeprefix("grpc://")
-            with grpc.insecure_channel(address) as channel:
-                yield channel, process
-        finally:
-            process.terminate()
-            assert process.wait(60) == 0, "the server did not end in good order"
+def grpc_server():
+    """A server; gives a channel to it, and its process."""
+    with guarded_server("--grpc-port", "0") as (_, process):
+        address = process.stdout.readline().strip().removeprefix("grpc://")
+        with grpc.insecure_channel(address) as channel:
+            yield channel, process
 
 
 class Caller:
@@ -82,20 +63,20 @@ def expect(code, action):
     raise AssertionError(f"{code} was not raised")
 
 
-@check
+@checks.add
 def reflection(channel):
     names = ProtoReflectionDescriptorDatabase(channel).get_services()
     assert {SERVICE, "grpc.health.v1.Health"} <= set(names), names
     assert set(Caller(channel).service.methods_by_name) == {"Generate", "Tokenize", "Models"}
 
 
-@check
+@checks.add
 def models(channel):
     reply = Caller(channel).call("Models")
     assert [model.name for model in reply.models] == ["demo"] and reply.ready and reply.healthy
 
 
-@check
+@checks.add
 def answer(channel):
     caller = Caller(channel)
     tokens = caller.call("Tokenize", prompt=PROMPT).tokens
@@ -112,7 +93,7 @@ def answer(channel):
     assert texts[0] and texts[0] == texts[1], texts
 
 
-@check
+@checks.add
 def cancelling(channel):
     call = Caller(channel).call("Generate", prompt=PROMPT, max_tokens=400, ignore_eos=True)
     next(call)
@@ -120,7 +101,7 @@ def cancelling(channel):
     expect(grpc.StatusCode.CANCELLED, lambda: list(call))
 
 
-@check
+@checks.add
 def refusals(channel):
     caller = Caller(channel)
     wrong = expect(grpc.StatusCode.INVALID_ARGUMENT,
@@ -133,7 +114,7 @@ def refusals(channel):
     expect(grpc.StatusCode.NOT_FOUND, lambda: caller.call("Tokenize", model="other", prompt="a"))
 
 
-@check
+@checks.add
 def health(channel):
     stub = health_pb2_grpc.HealthStub(channel)
     for service in ("", SERVICE):
@@ -143,7 +124,7 @@ def health(channel):
 
 def drain():
     """SIGTERM while a stream runs: it comes to its end, and health says so meanwhile."""
-    with server() as (channel, process):
+    with grpc_server() as (channel, process):
         told = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
         assert next(told).status == health_pb2.HealthCheckResponse.SERVING
         call = Caller(channel).call("Generate", prompt=PROMPT, max_tokens=400, ignore_eos=True)
@@ -155,23 +136,10 @@ def drain():
 
 
 def main():
-    failed = 0
-
-    def run(function, *arguments):
-        try:
-            function(*arguments)
-            print(f"{function.__name__}: passed", flush=True)
-            return 0
-        except Exception as error:  # every check is to be seen, whatever the others do
-            print(f"{function.__name__}: FAILED: {type(error).__name__}: {error}", flush=True)
-            return 1
-
-    with server() as (channel, _):
-        for function in checks:
-            failed += run(function, channel)
-    failed += run(drain)
-    print(f"grpcio {grpc.__version__}: {len(checks) + 1 - failed} of {len(checks) + 1} passed")
-    sys.exit(failed > 0)
+    with grpc_server() as (channel, _):
+        checks.run_all(channel)
+    checks.run(drain)
+    checks.end(f"grpcio {grpc.__version__}")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,8 @@ import subprocess
 import sys
 import tempfile
 
-PROGRAM = "build/release/apps/paceline"
+from served import PROGRAM, server
+
 MODEL = ["-m", "scripted:vocabulary=128,context=4096", "-d", "none"]
 PROFILE = {"source": "made up", "decode": [[1, 10]], "prefill": [[1, 10], [500, 210]]}
 REQUESTS = 32
@@ -78,16 +79,9 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         (folder / "profile.json").write_text(json.dumps(PROFILE))
-        command = [PROGRAM, "serve", "--port", "0", "--log-level", "off", *MODEL,
-                   "--device", f"sim:{folder / 'profile.json'}"]
-        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        try:
-            address = server.stdout.readline().strip()
+        with server(*MODEL, "--device", f"sim:{folder / 'profile.json'}") as (address, _):
             runs = [(ours(address, folder, 2 * run), theirs(address, folder, 2 * run + 1))
                     for run in range(RUNS)]
-        finally:
-            server.terminate()
-            assert server.wait(60) == 0, "the server did not end in good order"
     wrong = 0
     for figure in runs[0][0]:
         mine, other = (statistics.median(run[side][figure] for run in runs) for side in (0, 1))

@@ -7,12 +7,9 @@ Prints one line a check; the exit status says whether all passed.
 """
 
 import asyncio
-import contextlib
 import json
 import os
 import re
-import subprocess
-import sys
 import tempfile
 import time
 import typing
@@ -20,9 +17,8 @@ import urllib.request
 
 import openai
 import pydantic
+from served import KEY, Checks, guarded_server
 
-PROGRAM = "build/release/apps/paceline"
-KEY = "a-key-of-the-check"
 PROMPT = "def fibonacci(n):"
 CHAT = [
     {"role": "system", "content": "You write Python."},
@@ -42,28 +38,7 @@ TOOLS = [
     {"type": "function", "function": {"name": "rest", "strict": True, "parameters": {
         "type": "object", "additionalProperties": False, "required": [], "properties": {}}}}]
 
-checks = []
-
-
-def check(function):
-    checks.append(function)
-    return function
-
-
-@contextlib.contextmanager
-def server(*options):
-    """A server of the demo pair on a port of its own; gives its address."""
-    with tempfile.NamedTemporaryFile("w", suffix=".keys") as keys:
-        keys.write(KEY + "\n")
-        keys.flush()
-        command = [PROGRAM, "serve", "--port", "0", "--api-key-file", keys.name,
-                   "--log-level", "off", *options]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        try:
-            yield process.stdout.readline().strip(), process
-        finally:
-            process.terminate()
-            assert process.wait(60) == 0, "the server did not end in good order"
+checks = Checks()
 
 
 def metric(address, name):
@@ -85,14 +60,14 @@ def expect(error, call):
     raise AssertionError(f"{error.__name__} was not raised")
 
 
-@check
+@checks.add
 def models(client, _):
     listed = client.models.list()
     assert [model.id for model in listed] == ["demo"], listed
     assert client.models.retrieve("demo").object == "model"
 
 
-@check
+@checks.add
 def completion(client, _):
     reply = client.completions.create(model="demo", prompt=PROMPT, max_tokens=32, seed=7)
     again = client.completions.create(model="demo", prompt=PROMPT, max_tokens=32, seed=7)
@@ -103,7 +78,7 @@ def completion(client, _):
     assert reply.usage.speculation["accepted"] >= 0
 
 
-@check
+@checks.add
 def completion_stream(client, _):
     whole = client.completions.create(model="demo", prompt=PROMPT, max_tokens=32, seed=7)
     stream = client.completions.create(
@@ -115,7 +90,7 @@ def completion_stream(client, _):
     assert not parts[-1].choices and len(parts) > 3
 
 
-@check
+@checks.add
 def completion_lists(client, _):
     reply = client.completions.create(
         model="demo", prompt=["import", "class A"], n=2, max_tokens=8, seed=1)
@@ -126,7 +101,7 @@ def completion_lists(client, _):
     assert lists.usage.prompt_tokens == 3 and len(lists.choices) == 2
 
 
-@check
+@checks.add
 def completion_logprobs(client, _):
     reply = client.completions.create(
         model="demo", prompt=PROMPT, max_tokens=4, echo=True, logprobs=3, temperature=0)
@@ -141,7 +116,7 @@ def completion_logprobs(client, _):
     assert generated == greedy, (generated, greedy)
 
 
-@check
+@checks.add
 def chat(client, _):
     reply = client.chat.completions.create(
         model="demo", messages=CHAT, max_completion_tokens=24, seed=3)
@@ -150,7 +125,7 @@ def chat(client, _):
     assert reply.system_fingerprint.startswith("paceline-")
 
 
-@check
+@checks.add
 def chat_stream(client, _):
     whole = client.chat.completions.create(
         model="demo", messages=CHAT, max_tokens=24, seed=3, n=2)
@@ -165,7 +140,7 @@ def chat_stream(client, _):
     assert reasons == [choice.finish_reason for choice in whole.choices]
 
 
-@check
+@checks.add
 def chat_stream_helper(client, _):
     with client.chat.completions.stream(
             model="demo", messages=CHAT, max_tokens=12, seed=3) as stream:
@@ -179,7 +154,7 @@ def chat_stream_helper(client, _):
     assert text
 
 
-@check
+@checks.add
 def chat_logprobs(client, _):
     reply = client.chat.completions.create(
         model="demo", messages=CHAT, max_tokens=5, logprobs=True, top_logprobs=2)
@@ -188,7 +163,7 @@ def chat_logprobs(client, _):
         assert token.bytes is None or bytes(token.bytes).decode() == token.token
 
 
-@check
+@checks.add
 def sampling(client, _):
     banned = client.completions.create(
         model="demo", prompt=PROMPT, max_tokens=8, temperature=0).choices[0].text
@@ -203,7 +178,7 @@ def sampling(client, _):
     assert stopped.choices[0].finish_reason == "stop"
 
 
-@check
+@checks.add
 def errors(client, address):
     def ask(**more):
         return lambda: client.completions.create(
@@ -231,7 +206,7 @@ def errors(client, address):
         model="demo", input="x")).status_code == 404
 
 
-@check
+@checks.add
 def answers_in_a_form(client, address):
     class Weather(pydantic.BaseModel):
         place: typing.Literal["here", "there"]
@@ -249,7 +224,7 @@ def answers_in_a_form(client, address):
     assert re.fullmatch("[0-9]{4}-[0-9]{2}", text), text
 
 
-@check
+@checks.add
 def responses(client, address):
     ask = {"model": "demo", "input": "Sort a list.", "instructions": "You write Python.",
            "max_output_tokens": 24, "extra_body": {"seed": 3}}
@@ -278,7 +253,7 @@ def responses(client, address):
     assert expect(openai.NotFoundError, lambda: client.responses.retrieve(whole.id)).code
 
 
-@check
+@checks.add
 def parsed_responses(client, address):
     class Weather(pydantic.BaseModel):
         place: typing.Literal["here", "there"]
@@ -294,7 +269,7 @@ def parsed_responses(client, address):
             assert stream.get_final_response().output_parsed == answer.output_parsed
 
 
-@check
+@checks.add
 def cancel_by_closing(client, address):
     for _ in range(20):
         stream = client.completions.create(
@@ -304,7 +279,7 @@ def cancel_by_closing(client, address):
     await_idle(address)
 
 
-@check
+@checks.add
 def many_at_once(_, address):
     async def run():
         async with openai.AsyncOpenAI(base_url=address + "/v1", api_key=KEY) as client:
@@ -336,7 +311,7 @@ def tools():
     with tempfile.NamedTemporaryFile("w", suffix=".jinja") as template:
         template.write(TEMPLATE)
         template.flush()
-        with server("--chat-template", template.name) as (address, _):
+        with guarded_server("--chat-template", template.name) as (address, _):
             client = openai.OpenAI(base_url=address + "/v1", api_key=KEY, max_retries=0)
             for seed in range(4):
                 ask = {"model": "demo", "messages": CHAT, "tools": TOOLS, "seed": seed,
@@ -405,7 +380,7 @@ def check_response_tools(client):
 
 def overload():
     """A full server is retried by the client until there is room."""
-    with server("--max-num-seqs", "1", "--max-waiting", "0") as (address, _):
+    with guarded_server("--max-num-seqs", "1", "--max-waiting", "0") as (address, _):
         client = openai.OpenAI(base_url=address + "/v1", api_key=KEY, max_retries=0)
         first = client.completions.create(
             model="demo", prompt=PROMPT, max_tokens=900, stream=True, extra_body={"ignore_eos": True})
@@ -420,7 +395,7 @@ def overload():
 
 def drain():
     """SIGTERM while a stream runs: it comes to its end."""
-    with server() as (address, process):
+    with guarded_server() as (address, process):
         client = openai.OpenAI(base_url=address + "/v1", api_key=KEY)
         stream = client.completions.create(
             model="demo", prompt=PROMPT, max_tokens=400, stream=True, extra_body={"ignore_eos": True})
@@ -431,27 +406,12 @@ def drain():
 
 
 def main():
-    failed = 0
     os.environ.pop("OPENAI_API_KEY", None)
-
-    def run(function, *arguments):
-        try:
-            function(*arguments)
-            print(f"{function.__name__}: passed", flush=True)
-            return 0
-        except Exception as error:  # every check is to be seen, whatever the others do
-            print(f"{function.__name__}: FAILED: {type(error).__name__}: {error}", flush=True)
-            return 1
-
-    with server() as (address, _):
-        client = openai.OpenAI(base_url=address + "/v1", api_key=KEY, max_retries=0)
-        for function in checks:
-            failed += run(function, client, address)
-    alone = (tools, overload, drain)
-    failed += sum(run(function) for function in alone)
-    total = len(checks) + len(alone)
-    print(f"openai {openai.__version__}: {total - failed} of {total} passed")
-    sys.exit(failed > 0)
+    with guarded_server() as (address, _):
+        checks.run_all(openai.OpenAI(base_url=address + "/v1", api_key=KEY, max_retries=0), address)
+    for alone in (tools, overload, drain):
+        checks.run(alone)
+    checks.end(f"openai {openai.__version__}")
 
 
 if __name__ == "__main__":

@@ -3,12 +3,12 @@
 #include "apps/console/input.hpp"
 #include "apps/console/limits.hpp"
 #include "apps/console/plan/fields.hpp"
+#include "base/parse_number.hpp"
 #include "placement/cost.hpp"
 #include "placement/limits.hpp"
 #include "placement/trace.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
@@ -234,14 +234,13 @@ private:
 
   /// Reads a shape such as "4x2".
   static placement::Shape shape_of(const Fields& fields, const std::string& name) {
-    placement::Shape shape{0, 0};
-    const auto cross = std::min(name.find('x'), name.size());
-    const char* begin = name.data();
-    const char* end = begin + name.size();
-    const auto first = std::from_chars(begin, begin + cross, shape.pipeline);
-    const auto second = std::from_chars(std::min(begin + cross + 1, end), end, shape.tensor);
-    if (first.ptr != begin + cross || second.ptr != end || shape.pipeline < 1 || shape.tensor < 1 ||
-        shape.pipeline > limits::pipeline_max || shape.tensor > limits::tensor_max)
+    const std::string_view text = name;
+    const auto cross = std::min(text.find('x'), text.size());
+    const std::string_view tensor = text.substr(std::min(cross + 1, text.size()));
+    const placement::Shape shape{base::parse_number<int>(text.substr(0, cross)).value_or(0),
+                                 base::parse_number<int>(tensor).value_or(0)};
+    if (shape.pipeline < 1 || shape.tensor < 1 || shape.pipeline > limits::pipeline_max ||
+        shape.tensor > limits::tensor_max)
       fields.wrong(name.c_str(), "is no shape",
                    "write stages x devices of each, such as \"2x1\" = [51, 52]");
     return shape;

@@ -51,10 +51,6 @@ struct Pass {
   }
 };
 
-double ratio(double a, double b) {
-  return b > 0 ? a / b : 0;
-}
-
 /// Decodes prompt number `index` in one mode.
 Result<void> run_prompt(Engine& engine, const ModesPlan& plan, std::size_t index,
                         SpeculationMode mode, int repetition, Pass& pass) {

@@ -1,7 +1,8 @@
 #include "apps/laboratory/load/base_url.hpp"
 
+#include "base/parse_number.hpp"
+
 #include <algorithm>
-#include <charconv>
 #include <fmt/format.h>
 #include <string_view>
 
@@ -20,10 +21,9 @@ bool take_port(std::string_view& place, std::uint16_t& port) {
   const std::size_t colon = place.rfind(':');
   if (colon == std::string_view::npos || place.ends_with(']'))
     return true;
-  const std::string_view digits = place.substr(colon + 1);
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
+  port = base::parse_number<std::uint16_t>(place.substr(colon + 1)).value_or(0);
   place = place.substr(0, colon);
-  return error == std::errc() && end == digits.data() + digits.size() && port > 0;
+  return port > 0;
 }
 
 } // namespace

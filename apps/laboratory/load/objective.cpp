@@ -1,19 +1,9 @@
 #include "apps/laboratory/load/objective.hpp"
 
-#include <charconv>
+#include "base/parse_number.hpp"
 
 namespace paceline::apps::load {
 namespace {
-
-/// Removes the number that the text begins with, and returns it.
-std::optional<double> take_leading_number(std::string_view& text) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc())
-    return std::nullopt;
-  text.remove_prefix(std::size_t(end - text.data()));
-  return number;
-}
 
 /// Reads "p99" as 0.99, "median" as 0.5, "mean" as none. False: the text is no statistic.
 bool parse_statistic(std::string_view text, std::optional<double>& share) {
@@ -26,7 +16,7 @@ bool parse_statistic(std::string_view text, std::optional<double>& share) {
   if (!text.starts_with('p'))
     return false;
   text.remove_prefix(1);
-  const auto percent = take_leading_number(text);
+  const auto percent = base::take_number<double>(text);
   share = percent.value_or(-1) / 100;
   return text.empty() && *share >= 0 && *share <= 1;
 }
@@ -34,7 +24,7 @@ bool parse_statistic(std::string_view text, std::optional<double>& share) {
 } // namespace
 
 std::optional<double> parse_milliseconds(std::string_view text) {
-  const auto number = take_leading_number(text);
+  const auto number = base::take_number<double>(text);
   if (!number || !(*number > 0) || *number > 1e9)
     return std::nullopt;
   if (text.empty() || text == "ms")

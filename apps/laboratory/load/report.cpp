@@ -1,6 +1,7 @@
 #include "apps/laboratory/load/report.hpp"
 
 #include "apps/console/output.hpp"
+#include "apps/console/statistics.hpp"
 
 #include <boost/json/array.hpp>
 #include <cmath>
@@ -10,10 +11,6 @@ namespace paceline::apps::load {
 namespace {
 
 constexpr std::array percents{50, 90, 99};
-
-double ratio(double a, double b) {
-  return b > 0 ? a / b : 0;
-}
 
 void add_latency(boost::json::object& object, Latency latency, const Distribution& values) {
   const std::string name = std::string(to_string(latency)) + "_ms";

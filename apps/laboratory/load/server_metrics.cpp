@@ -1,7 +1,8 @@
 #include "apps/laboratory/load/server_metrics.hpp"
 
+#include "base/parse_number.hpp"
+
 #include <algorithm>
-#include <charconv>
 
 namespace paceline::apps::load {
 namespace {
@@ -20,9 +21,8 @@ std::optional<Sample> parse_sample(std::string_view line) {
   std::string_view rest = line.substr(labels_end == std::string_view::npos ? end : labels_end + 1);
   while (rest.starts_with(' '))
     rest.remove_prefix(1);
-  Sample sample{line.substr(0, end)};
-  const auto [stop, error] = std::from_chars(rest.data(), rest.data() + rest.size(), sample.value);
-  return error == std::errc() ? std::optional(sample) : std::nullopt;
+  const auto value = base::take_number<double>(rest);
+  return value ? std::optional(Sample{line.substr(0, end), *value}) : std::nullopt;
 }
 
 void add(TargetState& state, const Sample& sample) {

@@ -1,11 +1,11 @@
 // Workloads in files: traces as CSV, prompts as JSONL.
 #include "apps/console/input.hpp"
 #include "apps/laboratory/load/workload.hpp"
+#include "base/parse_number.hpp"
 
 #include <algorithm>
 #include <boost/json/parse.hpp>
 #include <boost/json/value_to.hpp>
-#include <charconv>
 #include <cmath>
 #include <fmt/format.h>
 #include <limits>
@@ -31,24 +31,20 @@ void each_line(std::string_view text, const Take& take) {
 
 /// Removes the number before the next comma, and the comma, and returns the number.
 template <class Number>
-std::optional<Number> take_number(std::string_view& line) {
+std::optional<Number> take_field(std::string_view& line) {
   std::string_view field = line.substr(0, line.find(','));
   line.remove_prefix(std::min(field.size() + 1, line.size()));
   while (field.starts_with(' '))
     field.remove_prefix(1);
-  Number number{};
-  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), number);
-  while (end != field.data() + field.size() && *end == ' ')
+  while (field.ends_with(' '))
     field.remove_suffix(1);
-  if (error != std::errc() || end != field.data() + field.size())
-    return std::nullopt;
-  return number;
+  return base::parse_number<Number>(field);
 }
 
 std::optional<TraceLine> parse_trace_line(std::string_view line) {
-  const auto arrival = take_number<double>(line);
-  const auto prompt = take_number<int>(line);
-  const auto output = take_number<int>(line);
+  const auto arrival = take_field<double>(line);
+  const auto prompt = take_field<int>(line);
+  const auto output = take_field<int>(line);
   if (!arrival || !prompt || !output || !(*arrival >= 0 && std::isfinite(*arrival)) ||
       *prompt < 1 || *output < 1)
     return std::nullopt;

@@ -2,6 +2,7 @@
 
 #include "apps/console/screen_text.hpp"
 #include "sampling/fields.hpp"
+#include "text/blanks.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -38,14 +39,6 @@ constexpr ChatCommandName commands[] = {
     {Kind::quit, "/exit", "", "The same"},
     {Kind::quit, "/bye", "", "The same"},
 };
-
-std::string_view trimmed(std::string_view text) {
-  constexpr const char* spaces = " \t\r\n";
-  const std::size_t begin = text.find_first_not_of(spaces);
-  if (begin == text.npos)
-    return {};
-  return text.substr(begin, text.find_last_not_of(spaces) - begin + 1);
-}
 
 /// Returns the command with this name, or all whose names begin so.
 std::vector<const ChatCommandName*> find(std::string_view begun) {
@@ -117,7 +110,7 @@ Result<ChatCommand> parse_chat_line(std::string_view line) {
     return ChatCommand{Kind::say, std::string(line.substr(1))};
   const std::size_t end = std::min(line.find_first_of(" \t\n"), line.size());
   const std::string_view name = line.substr(0, end);
-  const std::string argument(trimmed(line.substr(end)));
+  const std::string argument(text::trimmed(line.substr(end)));
   const auto found = find(name);
   if (found.size() != 1)
     return no_command(name, found);

@@ -1,12 +1,13 @@
 #include "apps/terminal/pull/transfer.hpp"
 
 #include "apps/terminal/limits.hpp"
+#include "base/parse_number.hpp"
 #include "paceline/version.hpp"
+#include "text/blanks.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <cstdlib>
 #include <curl/curl.h>
 #include <fmt/format.h>
@@ -51,19 +52,10 @@ Reply::Ending ending_of(CURLcode code) {
 /// Returns the first byte of "bytes 100-199/200"; none: it has another form.
 std::optional<std::uint64_t> range_begin(std::string_view text) {
   constexpr std::string_view unit = "bytes ";
-  std::uint64_t begin = 0;
   if (!text.starts_with(unit))
     return std::nullopt;
   text.remove_prefix(unit.size());
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), begin);
-  return read.ec == std::errc() ? std::optional(begin) : std::nullopt;
-}
-
-std::string_view without_blanks(std::string_view text) {
-  constexpr const char* blanks = " \t\r\n";
-  const std::size_t begin = text.find_first_not_of(blanks);
-  return begin == text.npos ? std::string_view()
-                            : text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
+  return base::take_number<std::uint64_t>(text);
 }
 
 /// One request under way.
@@ -84,7 +76,7 @@ struct Call {
       return;
     std::string name(line.substr(0, colon));
     std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
-    reply.headers[name] = without_blanks(line.substr(colon + 1));
+    reply.headers[name] = text::trimmed(line.substr(colon + 1));
   }
 
   Result<void> body(std::string_view bytes) {

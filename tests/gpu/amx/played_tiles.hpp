@@ -20,7 +20,7 @@ struct Tile {
   alignas(64) std::byte data[16][64] = {};
 };
 
-/// Of this thread.
+/// Returns this thread's tile of that number.
 inline Tile& tile(int number) {
   thread_local Tile tiles[8];
   return tiles[number];
@@ -99,8 +99,8 @@ PACELINE_TARGET_BEGIN("avx512f,avx512bw")
 
 namespace paceline::gpu::testing {
 
-/// Of each pair the first and the second have sums of their own, from 0 on, which then are added
-/// to each other and to what was there.
+/// The first and the second of each pair have sums of their own, from 0 on, which then are added to
+/// each other and to what was there.
 inline void played_dpbf16ps(int to, int a, int b) {
   Tile& sums = configured(to);
   const Tile& left = configured(a);

@@ -189,7 +189,7 @@ struct Between {
   std::shared_ptr<Device> same = open_device("cuda:0", options()).value();
   std::shared_ptr<Device> second = open_device("cuda:1", options()).value();
 
-  /// Of the first and of the second GPU, for a row of 4096 bytes.
+  /// Returns what a row of 4096 bytes takes of the first and of the second GPU.
   std::pair<std::size_t, std::size_t> taken(Device& writer, Device& reader) const {
     const std::size_t before = first->memory().available;
     const std::size_t also = second->memory().available;

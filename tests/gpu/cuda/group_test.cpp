@@ -71,7 +71,7 @@ struct Group {
 
 constexpr int rows = 3;
 constexpr int cols = 300; // more than a block
-// In this order 1; in every other 0.
+// They add up to 1 in this order, and to 0 in every other.
 constexpr std::array<float, 3> addends{1e8f, -1e8f, 1};
 
 /// What a shard of a sum has in its GPU's memory.

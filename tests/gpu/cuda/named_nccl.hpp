@@ -10,7 +10,7 @@ namespace paceline::gpu::testing {
 class NamedNccl {
 public:
   explicit NamedNccl(const char* file) { setenv("PACELINE_NCCL", file, 1); }
-  /// Of the emulated GPUs.
+  /// Names the emulated GPUs' library, or none.
   explicit NamedNccl(bool there) : NamedNccl(there ? PACELINE_NCCL_EMULATED : "none") {}
   ~NamedNccl() { setenv("PACELINE_NCCL", "none", 1); }
   NamedNccl(const NamedNccl&) = delete;

@@ -4,7 +4,7 @@
 
 namespace paceline::gpu::testing {
 
-/// From now on; before, and where there is no GPU or the block is used up, memory is the heap's.
+/// Pins new memory from now on. Without a GPU, and once the block is used up, it is the heap's.
 void pin_new_memory();
 
 } // namespace paceline::gpu::testing

@@ -57,7 +57,7 @@ public:
                                  std::optional<std::uint64_t> seen);
   std::uint64_t run_early(const Grid& grid);
 
-  // For the fiber that runs.
+  // The following are for the fiber that runs.
   Thread& thread() { return *current_; }
   void barrier();
   void await_previous();
@@ -315,7 +315,7 @@ const std::byte* Machine::exchange_all() {
 
 std::byte* Machine::result(bool& first) {
   Warp& w = warp();
-  // Of the last exchange that all lanes have come to.
+  // The results are those of the last exchange that all lanes have come to.
   const int turn = 1 - w.turn;
   first = !std::exchange(w.worked_out[turn], true);
   return w.results[turn];

@@ -21,7 +21,7 @@
 #include <string>
 #include <type_traits>
 
-// Of the fiber that runs. NOLINTBEGIN(readability-identifier-naming): CUDA's names.
+// These are the running fiber's. NOLINTBEGIN(readability-identifier-naming): CUDA's names.
 extern constinit thread_local uint3 threadIdx;
 extern constinit thread_local uint3 blockIdx;
 extern constinit thread_local dim3 blockDim;

@@ -40,12 +40,12 @@ struct Work {
   CublasAlgorithm algorithm;
 };
 
-/// With 16 bits of the fraction.
+/// Cuts a number to 16 bits of its fraction.
 float cut(float x) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & ~0x7Fu);
 }
 
-/// From the last input to the first, in so many parts.
+/// Sums from the last input to the first, in so many parts.
 float sum_of(const Work& p, std::int64_t row, std::int64_t output, std::int64_t parts) {
   float whole = 0;
   for (std::int64_t part = 0; part < parts; ++part) {
@@ -165,7 +165,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
   return take(ignored, value, size);
 }
 
-/// Those that the test said, whatever is preferred: who asks has to look.
+/// Offers what the test said, whatever is preferred: who asks has to look.
 // NOLINTNEXTLINE(readability-function-size): cuBLASLt's parameters.
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,

@@ -33,7 +33,7 @@ struct Options {
 /// Devices as new ones: none is lost. Streams and memory must be gone, or not be used any more.
 void reset(const Options& options);
 
-/// From now on everything on `device` fails, as after a fault.
+/// Makes everything on `device` fail from now on, as after a fault.
 void lose(int device);
 
 /// What a kernel did that the hardware leaves undefined; empty: nothing since the last reset.

@@ -81,7 +81,7 @@ public:
     return done_;
   }
 
-  /// Until it yields or its function returns.
+  /// Runs it until it yields or its function returns.
   void resume() {
 #if defined(__SANITIZE_ADDRESS__)
     void* mine = nullptr;
@@ -97,7 +97,7 @@ public:
 #endif
   }
 
-  /// From within it.
+  /// Is called from within it.
   void yield() {
     leave(false);
     arrived();

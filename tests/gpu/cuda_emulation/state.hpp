@@ -55,7 +55,7 @@ void append(cudaStream_t stream, Task work);
 int device_of(cudaStream_t stream);
 /// Waits until all that was in the stream is done.
 void drain(cudaStream_t stream);
-/// Of all streams of the device.
+/// Waits for all streams of the device.
 void drain_device(int device);
 
 } // namespace cuda_emulation

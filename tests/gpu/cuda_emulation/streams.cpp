@@ -52,7 +52,7 @@ struct CUstream_st {
     changed_.wait(lock, [&, until = appended_] { return done_ >= until; });
   }
 
-  /// Of its capture, by the thread that captures.
+  /// Begins a capture. The following are called by the thread that captures.
   void begin_capture() {
     const std::lock_guard lock(mutex_);
     captured_.emplace();

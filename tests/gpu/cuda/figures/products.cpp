@@ -1,0 +1,65 @@
+#include "gpu/cuda/kernels.hpp"
+#include "tests/gpu/cuda/figures/bench.hpp"
+
+#include <fmt/format.h>
+
+namespace paceline::gpu::cuda::figures {
+
+namespace {
+
+constexpr std::size_t cache_bytes = std::size_t(200) << 20; ///< More than caches of GPUs hold.
+
+void measure_product(const Bench& bench, const Shape& shape, const char* name, int outputs,
+                     int inputs, WeightFormat format, const std::vector<int>& row_counts) {
+  const auto layout = kernels::PackedLayout::of(format, outputs, inputs);
+  const std::size_t bytes = layout.bytes();
+  const int copies = bench.tiny ? 2 : int(cache_bytes / bytes) + 4;
+  const auto memory = bench.weight(format, bytes * std::size_t(copies));
+  fmt::print("  {:<5} {:<8} {:>6} x {:<5} {:<6}", shape.name, name, outputs, inputs,
+             to_string(format));
+  for (const int rows : row_counts) {
+    const auto in = bench.rows(rows, inputs);
+    const auto out = bench.allocate(std::size_t(rows) * std::size_t(outputs) * sizeof(float));
+    const auto staged = bench.allocate(kernels::staged_bytes(rows, inputs));
+    const kernels::StagedRows to{reinterpret_cast<std::uint16_t*>(staged->data())};
+    PACELINE_CUDA_CHECK(kernels::stage(bench.stream.get(), to, in->tensor(rows, inputs)));
+    const double seconds =
+        seconds_of(bench,
+                   [&](const Queue& queue) {
+                     for (int i = 0; i < copies; ++i)
+                       PACELINE_CUDA_CHECK(kernels::linear(
+                           queue, out->tensor(rows, outputs), in->tensor(rows, inputs), to,
+                           {layout, memory->data() + std::size_t(i) * bytes, nullptr}, false));
+                   }) /
+        copies;
+    fmt::print("  {:>7.1f} us {:.2f}", seconds * 1e6,
+               double(bytes) / seconds / bench.bytes_per_second);
+  }
+  fmt::print("\n");
+}
+
+} // namespace
+
+void measure_products(const Bench& bench, std::span<const Shape> shapes) {
+  const std::vector<int> rows{1, 4, 8, 16, 32, 64};
+  fmt::print("products: us, and bytes of the weight over what the copy moves in that time, of 1, "
+             "4, 8, 16, 32 and 64 rows\n");
+  for (const Shape& s : shapes) {
+    measure_product(bench, s, "qkv", s.qkv(), s.hidden, WeightFormat::bf16, rows);
+    measure_product(bench, s, "o", s.hidden, s.heads * s.head_dim, WeightFormat::bf16, rows);
+    measure_product(bench, s, "gate_up", 2 * s.ffn, s.hidden, WeightFormat::bf16, rows);
+    measure_product(bench, s, "down", s.hidden, s.ffn, WeightFormat::bf16, rows);
+    measure_product(bench, s, "head", s.vocabulary, s.hidden, WeightFormat::bf16, rows);
+  }
+  using enum WeightFormat;
+  for (const auto format :
+       {mxfp8, mxfp6, mxfp4, mxint8, q4_0, q4_1, q5_0, q8_0, q2_k, q3_k, q4_k, q5_k, q6_k, iq4_xs})
+    for (const Shape& s : shapes.first(2)) {
+      if (s.hidden % 256 != 0 && has_scaled_codes(format))
+        continue; // Blocks of 256 are whole.
+      measure_product(bench, s, "o", s.hidden, s.heads * s.head_dim, format, rows);
+      measure_product(bench, s, "gate_up", 2 * s.ffn, s.hidden, format, rows);
+    }
+}
+
+} // namespace paceline::gpu::cuda::figures
