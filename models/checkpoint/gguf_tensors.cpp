@@ -1,7 +1,7 @@
 #include "models/checkpoint/gguf_tensors.hpp"
 
 #include "gpu/shares.hpp"
-#include "models/checkpoint/gguf_config.hpp"
+#include "models/checkpoint/gguf_architecture.hpp"
 #include "models/checkpoint/widen.hpp"
 #include "text/json.hpp"
 
