@@ -1,5 +1,6 @@
 #include "models/checkpoint/gguf_config.hpp"
 
+#include "models/checkpoint/gguf_numbers.hpp"
 #include "models/checkpoint/gguf_translation.hpp"
 #include "models/limits.hpp"
 #include "text/json.hpp"
@@ -256,7 +257,7 @@ private:
     const auto named = files.string(key("rope.scaling.type"));
     if (!named)
       return wrong(named.error().message);
-    const bool factors = files.tensor("rope_factors_long.weight") != nullptr;
+    const GgufTensor* factors = files.tensor("rope_factors_short.weight");
     const std::string type = named->value_or(factors                      ? "longrope"
                                              : factor != 0 && factor != 1 ? "linear"
                                                                           : "none");
@@ -275,11 +276,23 @@ private:
     }
     if (is("gpt-oss"))
       rope["truncate"] = false; // As in its config.json; the file has no word for it.
+    if (type == "longrope")
+      translate_longrope(rope, factors);
     for (const char* one : {"rope.scaling.yarn_ext_factor", "rope.scaling.attn_factor"})
-      if (number(one, 1) != 1)
+      if (number(one, 1) != 1 && type != "longrope")
         wrong(key(one) + " other than 1 is not known", ErrorCode::unsupported,
               "use a model without it");
     config["rope_scaling"] = std::move(rope);
+  }
+
+  /// Adds what files with LongRoPE have as tensors, one of which is for contexts that are not read.
+  void translate_longrope(json::object& rope, const GgufTensor* factors) {
+    put(rope, {"attention_factor", "rope.scaling.attn_factor"});
+    spelled["short_factor"] = "rope_factors_short.weight";
+    if (factors && factors->type == GgufType(gpu::DType::f32)) {
+      const std::vector<float> values = values_of(*factors);
+      rope["short_factor"] = json::array(values.begin(), values.end());
+    }
   }
 
   /// Adds to the configuration what only the tensors tell.

@@ -326,7 +326,7 @@ TEST_CASE("a configuration that is not known is refused with the key that says i
                f.put("llama.rope.scaling.type", std::string("longrope"));
                f.put("llama.rope.scaling.factor", 4.f);
              }),
-             "llama.rope.scaling.type longrope"));
+             "rope_factors_short.weight is not a list of"));
   CHECK(says(with([](auto& f) { f.put("llama.rope.dimension_count", std::uint32_t(6)); }),
              "llama.rope.dimension_count is not known"));
   for (const double huge : {1e300, -1e300, std::numeric_limits<double>::quiet_NaN()})
