@@ -360,6 +360,24 @@ TEST_CASE("every type of blocks computes what its numbers compute, in f32 bit fo
   }
 }
 
+TEST_CASE("a line says which blocks do not stay as they are, and what becomes of them") {
+  const Twins twins(gpu::GgufFormat::q4_k);
+  std::string said;
+  LoadOptions options;
+  options.log = base::Log([&](LogLevel, const std::string& line) { said += line + "\n"; });
+  opened(twins.gguf, options);
+  CHECK(said.empty());
+  options.dtype = NumberFormat::f32;
+  opened(twins.gguf, options);
+  CHECK(said.find("MB of blocks are decoded to f32, and take ") != std::string::npos);
+  said.clear();
+  options.dtype = NumberFormat::automatic;
+  options.blocks = {WeightFormat::mxfp4, ScaleChoice::search};
+  opened(twins.gguf, options);
+  CHECK(said.find("MB of blocks are rounded once more, to mxfp4") != std::string::npos);
+  CHECK(said.find("decoded") == std::string::npos);
+}
+
 TEST_CASE("matrices of unlike blocks that are read together are multiplied each as it is") {
   const Twins twins(gpu::GgufFormat::q4_k, gpu::GgufFormat::q6_k);
   LoadOptions options;
