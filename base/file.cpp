@@ -104,7 +104,21 @@ private:
 };
 
 tl::unexpected<Error> is_there(const std::string& path) {
-  return fail(ErrorCode::invalid_argument, path + " exists", "name a folder that does not");
+  return fail(ErrorCode::invalid_argument, path + " exists", "name one that does not");
+}
+
+/// Makes a folder beside `place`, and moves what `write` has made there to `place`. within: what
+/// that is, below the new folder; empty: the folder itself.
+Result<void> write_beside(const std::string& path, const fs::path& place, const fs::path& within,
+                          const std::function<Result<void>(const std::string& made)>& write) {
+  std::error_code ignored;
+  if (fs::exists(fs::symlink_status(place, ignored)))
+    return is_there(path);
+  const NewFolder folder(fmt::format("{}.{}.part", place.string(), getpid()));
+  if (folder.failed() != 0)
+    return cannot_write(path, folder.failed());
+  const std::string made = (within.empty() ? folder.path() : folder.path() / within).string();
+  return write(made).and_then([&] { return move_to_new(made, place.string()); });
 }
 
 } // namespace
@@ -115,18 +129,14 @@ Result<void> write_text_file(const std::string& path, std::string_view text) {
 
 Result<void> write_folder(const std::string& path,
                           const std::function<Result<void>(const std::string& folder)>& write) {
-  fs::path place = path;
-  if (!place.has_filename()) // "out/"
-    place = place.parent_path();
-  std::error_code ignored;
-  if (fs::exists(fs::symlink_status(place, ignored)))
-    return is_there(path);
-  const NewFolder folder(fmt::format("{}.{}.part", place.string(), getpid()));
-  if (folder.failed() != 0)
-    return cannot_write(path, folder.failed());
-  if (auto written = write(folder.path().string()); !written)
-    return written;
-  return move_to_new(folder.path().string(), place.string());
+  const fs::path place = path;
+  return write_beside(path, place.has_filename() ? place : place.parent_path(), {}, write);
+}
+
+Result<void> write_new_file(const std::string& path,
+                            const std::function<Result<void>(const std::string& file)>& write) {
+  const fs::path place = path;
+  return write_beside(path, place, place.filename(), write);
 }
 
 Result<void> move_to_new(const std::string& from, const std::string& to) {

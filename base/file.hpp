@@ -27,6 +27,11 @@ Result<void> write_text_file(const std::string& path, std::string_view text);
 Result<void> write_folder(const std::string& path,
                           const std::function<Result<void>(const std::string& folder)>& write);
 
+/// Makes a file in the same way. write: makes it at the path that it is given, which has the same
+/// name in a folder beside `path` that is deleted afterwards. Errors: those of write_folder.
+Result<void> write_new_file(const std::string& path,
+                            const std::function<Result<void>(const std::string& file)>& write);
+
 /// Gives a file or a folder a new name within one file system, at once. Errors: `invalid_argument`
 /// if something is at `to`; `unavailable`, with the system's message.
 Result<void> move_to_new(const std::string& from, const std::string& to);

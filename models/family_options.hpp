@@ -8,6 +8,7 @@
 namespace paceline::models {
 
 inline constexpr double olmo3_theta = 500'000; ///< Base of OLMo 3's rotations.
+inline constexpr int mamba_expand_max = 64;    ///< Values of a recurrent layer over hidden size.
 
 void read_mistral(text::JsonFields& fields, ModelConfig& config);
 void read_qwen(text::JsonFields& fields, ModelConfig& config);

@@ -73,7 +73,7 @@ RecurrenceConfig read_mamba2(text::JsonFields& fields, const ModelConfig& c) {
   rule.key_heads = int(fields.integer("mamba_n_groups", 1, limits::heads_max, 1));
   rule.value_heads = int(fields.integer("mamba_n_heads", 1, limits::heads_max, 128));
   rule.key_dim = int(fields.integer("mamba_d_state", 1, gpu::limits::state_dim_max));
-  const std::int64_t values = fields.integer("mamba_expand", 1, 64, 2) * c.hidden;
+  const std::int64_t values = fields.integer("mamba_expand", 1, mamba_expand_max, 2) * c.hidden;
   const json::value* head = fields.find("mamba_d_head");
   rule.value_dim = head && *head != "auto"
                        ? int(fields.integer("mamba_d_head", 1, gpu::limits::state_dim_max))

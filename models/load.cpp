@@ -152,21 +152,31 @@ private:
         "leave EngineOptions::activations and draft_activations out, or give a CPU");
   }
 
+  /// Says which blocks of a GGUF file do not stay as they are.
   void tell_decoded() const {
     std::uint64_t stored = 0;
     std::uint64_t elements = 0;
-    const bool keeps = dtype_ == gpu::DType::bf16 && !options_.blocks;
-    for (const TensorSource::Stored& tensor : tensors_->tensors())
-      if (tensor.decoded || (tensor.blocks && !keeps)) {
+    std::uint64_t rounded = 0;
+    for (const TensorSource::Stored& tensor : tensors_->tensors()) {
+      const bool linear =
+          tensor.part == ModelPart::attention || tensor.part == ModelPart::feed_forward;
+      if (options_.blocks && linear && (tensor.blocks || tensor.decoded)) {
+        rounded += tensor.bytes;
+      } else if (tensor.decoded || (tensor.blocks && dtype_ != gpu::DType::bf16)) {
         stored += tensor.bytes;
         elements += tensor.elements;
       }
-    if (stored > 0)
-      options_.log.write(
-          LogLevel::info,
-          fmt::format("{}: {:.0f} MB of blocks are decoded to {}, and take {:.0f} MB",
-                      text::shown_path(location_), double(stored) / 1e6, gpu::to_string(dtype_),
-                      double(elements * gpu::size_of(dtype_)) / 1e6));
+    }
+    const auto tell = [&](std::uint64_t bytes, const std::string& what) {
+      if (bytes > 0)
+        options_.log.write(LogLevel::info,
+                           fmt::format("{}: {:.0f} MB of blocks are {}",
+                                       text::shown_path(location_), double(bytes) / 1e6, what));
+    };
+    tell(stored, fmt::format("decoded to {}, and take {:.0f} MB", gpu::to_string(dtype_),
+                             double(elements * gpu::size_of(dtype_)) / 1e6));
+    if (options_.blocks)
+      tell(rounded, fmt::format("rounded once more, to {}", to_string(options_.blocks->format)));
   }
 
   Result<void> divide() {

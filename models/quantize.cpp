@@ -7,6 +7,7 @@
 #include "models/checkpoint/folder_tensors.hpp"
 #include "models/checkpoint/safetensors_writer.hpp"
 #include "models/families.hpp"
+#include "models/quantize_gguf.hpp"
 #include "models/synthetic/scripted.hpp"
 #include "text/json.hpp"
 
@@ -205,13 +206,7 @@ private:
   /// Counts `bytes` of the source as done, and looks whether to stop.
   Result<void> go_on(std::size_t bytes) {
     done_ += bytes;
-    if (options_.cancelled && options_.cancelled())
-      return fail(ErrorCode::cancelled, "interrupted", "nothing was written");
-    if (options_.progress)
-      options_.progress(
-          "Quantizing",
-          std::min(1.0, double(done_) / double(std::max<std::uint64_t>(report_.bytes_before, 1))));
-    return {};
+    return check_progress(options_, done_, report_.bytes_before);
   }
 
   Result<void> write_index(const fs::path& folder) const {
@@ -282,6 +277,16 @@ Result<void> write_config(const fs::path& from, const fs::path& to, const Quanti
   return write_text(to / "config.json", boost::json::serialize(*config));
 }
 
+/// Refuses formats that only a GGUF file can have.
+Result<void> check_formats(const QuantizeOptions& options) {
+  for (const auto& wanted : {std::optional(options.blocks), options.head})
+    if (wanted && !gpu::is_mx(wanted->format))
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("{} is not written to folders", to_string(wanted->format)),
+                  "name a file to write that ends with .gguf");
+  return {};
+}
+
 } // namespace
 
 Result<QuantizationReport> quantize_checkpoint(const std::string& location, const std::string& path,
@@ -289,6 +294,8 @@ Result<QuantizationReport> quantize_checkpoint(const std::string& location, cons
   if (is_scripted(location))
     return fail(ErrorCode::unsupported, "a scripted model has no weights to quantize",
                 "give the folder of a checkpoint");
+  if (path.ends_with(".gguf"))
+    return quantize_to_gguf(location, path, options);
   const auto config = FolderSource(location).config();
   if (!config)
     return tl::unexpected(config.error());
@@ -297,6 +304,8 @@ Result<QuantizationReport> quantize_checkpoint(const std::string& location, cons
                 fmt::format("{} is quantized already (by {})", text::shown_path(location),
                             config->quantization.method),
                 "give the original, whose weights are BF16, F16 or F32");
+  if (auto checked = check_formats(options); !checked)
+    return tl::unexpected(checked.error());
   const Family& family = family_of(config->architecture);
   if (family.tensors.transposed)
     return fail(ErrorCode::unsupported,

@@ -4,6 +4,7 @@
 #include "text/json.hpp"
 
 #include <algorithm>
+#include <boost/json/array.hpp>
 #include <cmath>
 #include <fmt/format.h>
 #include <numbers>
@@ -101,6 +102,38 @@ RopeConfig proportional(Rope rope) {
   return {std::move(frequencies), 1};
 }
 
+/// Returns a factor of its own for each pair.
+std::vector<double> pair_factors(Rope& rope, const char* key) {
+  const json::value* value = rope.fields.find(key);
+  const json::array* list = value ? value->if_array() : nullptr;
+  std::vector<double> out(std::size_t(rope.dims / 2), 1.0);
+  bool right = list && list->size() == out.size();
+  for (std::size_t i = 0; right && i < out.size(); ++i) {
+    out[i] = (*list)[i].is_number() ? (*list)[i].to_number<double>() : 0;
+    right = out[i] >= 1e-3 && out[i] <= 1e6;
+  }
+  if (!right)
+    rope.fields.wrong(ErrorCode::corrupt,
+                      fmt::format("{} is not a list of {} numbers from 0.001 to 1000000",
+                                  rope.fields.spelled(key), out.size()),
+                      "the checkpoint contradicts itself");
+  return out;
+}
+
+/// Scales as LongRoPE (Ding et al. 2024): each pair by a factor of its own. Behind the positions of
+/// training it would turn all positions by other factors, which would undo what the cache holds, so
+/// contexts end there.
+RopeConfig longrope(Rope rope, int& context) {
+  const double stretch = context / rope.trained;
+  const double usual =
+      stretch <= 1 ? 1.0 : std::sqrt(1 + std::log(stretch) / std::log(rope.trained));
+  const double sharper = rope.fields.number("attention_factor", 1e-3, 1e3, usual);
+  const std::vector<double> factors = pair_factors(rope, "short_factor");
+  context = std::min(context, int(rope.trained));
+  return {for_pairs(rope, [&](int i) { return rope.frequency(i) / factors[std::size_t(i)]; }),
+          float(sharper)};
+}
+
 RopeConfig rotation(Rope rope, const std::string& type, int& context) {
   if (type == "llama3")
     return llama3(rope);
@@ -108,19 +141,23 @@ RopeConfig rotation(Rope rope, const std::string& type, int& context) {
     return yarn(rope, context);
   if (type == "proportional")
     return proportional(rope);
+  if (type == "longrope" || type == "su")
+    return longrope(rope, context);
   const double factor = type == "linear" ? rope.factor() : 1;
-  if (type == "dynamic" || type == "longrope" || type == "su")
+  if (type == "dynamic")
     rope.fields.wrong(
         ErrorCode::unsupported,
         fmt::format("{} {} turns by the current length, which would undo what the "
                     "cache holds",
                     rope.fields.spelled("rope_type"), type),
-        "use a checkpoint whose rope_type is default, linear, llama3, yarn or proportional");
+        "use a checkpoint whose rope_type is default, linear, llama3, yarn, longrope or "
+        "proportional");
   else if (type != "default" && type != "linear")
     rope.fields.wrong(
         ErrorCode::unsupported,
         fmt::format("{} {} is not known", rope.fields.spelled("rope_type"), text::shown(type)),
-        "use a checkpoint whose rope_type is default, linear, llama3, yarn or proportional");
+        "use a checkpoint whose rope_type is default, linear, llama3, yarn, longrope or "
+        "proportional");
   return {for_pairs(rope, [&](int i) { return rope.frequency(i) / factor; }), 1};
 }
 
@@ -159,11 +196,11 @@ RopeConfig read_object(text::JsonFields& fields, const std::string& key, const j
   // This option scales queries behind the positions of training, which no operation here does.
   if (inner.number("llama_4_scaling_beta", 0, 1e3, 0) > 0)
     config.context = std::min(config.context, int(trained));
-  if (type != "default" && !rules.scaled)
+  if (type != "default" && type != "longrope" && type != "su" && !rules.scaled)
     inner.wrong(ErrorCode::unsupported,
                 fmt::format("{} {} is not known for {}", inner.spelled("rope_type"),
                             text::shown(type), config.architecture),
-                "use a checkpoint whose rope_type is default");
+                "use a checkpoint whose rope_type is default or longrope");
   if (inner.error())
     fields.fail(*inner.error());
   return out;

@@ -16,7 +16,7 @@ struct RopeRules {
   bool partial = false;         ///< A part of a head may be rotated.
   double rotated = 1;           ///< This part of it, if config.json does not give one.
   const char* rotated_key = ""; ///< Gives the number of rotated dimensions in place of a part.
-  bool scaled = true; ///< Scalings are known; not those of Phi 3, whose "yarn" is another one.
+  bool scaled = true; ///< Scalings are known; of Phi 3's, whose "yarn" is another, "longrope".
   /// The factor of a "yarn" over `yarn_trained` positions that is not cut to whole pairs, if
   /// config.json describes no rotation; 0: it is not scaled then.
   double yarn_factor = 0;
@@ -29,8 +29,8 @@ struct RopeRules {
 
 /// Reads the rotation of layers that see all positions: "rope_scaling" and "rope_theta", or
 /// "rope_parameters", in which newer files keep both. It uses head_dim and context of `config`; a
-/// scaling may lengthen the context. A rotation that depends on the current length, or is not
-/// known, is refused by name.
+/// scaling may lengthen the context, or cut it where its rotation would depend on the length. A
+/// rotation that depends on the current length, or is not known, is refused by name.
 RopeConfig read_rope(text::JsonFields& fields, ModelConfig& config, const RopeRules& rules);
 
 /// Reads the rotation of layers with a window, if it is a different one (Gemma 3, OLMo 3). theta:

@@ -124,9 +124,8 @@ void add_form_options(CLI::App& app, Request& request) {
   grammar->excludes(regex);
 }
 
-CLI::Validator weight_format() {
-  const auto check = [](const std::string& given) {
-    const auto choices = choices_of<WeightFormat>();
+CLI::Validator weight_format(const Choices<WeightFormat>& choices) {
+  const auto check = [choices](const std::string& given) {
     return meaning(choices, given) ? std::string() : not_acceptable(given, names(choices));
   };
   return CLI::Validator(check, "");
@@ -153,13 +152,16 @@ void add_node_certificates(CLI::App& app, NodeTls& tls) {
 }
 
 CLI::Option* add_weight_format(CLI::App& app, const std::string& flag,
-                               std::optional<WeightFormat>& format,
-                               const std::string& description) {
-  const auto set = [&format](const std::string& given) {
-    format = meaning(choices_of<WeightFormat>(), given);
+                               std::optional<WeightFormat>& format, const std::string& description,
+                               const std::vector<WeightFormat>& more) {
+  auto choices = choices_of<WeightFormat>();
+  for (const WeightFormat other : more)
+    choices.emplace_back(to_string(other), other);
+  const auto set = [&format, choices](const std::string& given) {
+    format = meaning(choices, given);
   };
   return app.add_option_function<std::string>(flag, set, description)
-      ->check(weight_format())
+      ->check(weight_format(choices))
       ->type_name("FORMAT");
 }
 
@@ -172,7 +174,7 @@ CLI::Option* add_weight_formats(CLI::App& app, const std::string& flag,
       formats.push_back(*meaning(choices_of<WeightFormat>(), name));
   };
   return app.add_option_function<std::vector<std::string>>(flag, set, description)
-      ->check(weight_format())
+      ->check(weight_format(choices_of<WeightFormat>()))
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("FORMAT,...");

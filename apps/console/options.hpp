@@ -42,9 +42,10 @@ CLI::Option* add_json_option(CLI::App& app, bool& json);
 /// Adds --node-cert and its like.
 void add_node_certificates(CLI::App& app, NodeTls& tls);
 
-/// Adds --weights or its like: one of the microscaling formats.
+/// Adds --weights or its like: one of the microscaling formats, or of `more`.
 CLI::Option* add_weight_format(CLI::App& app, const std::string& flag,
-                               std::optional<WeightFormat>& format, const std::string& description);
+                               std::optional<WeightFormat>& format, const std::string& description,
+                               const std::vector<WeightFormat>& more = {});
 /// Adds an option for several formats, with commas between them.
 CLI::Option* add_weight_formats(CLI::App& app, const std::string& flag,
                                 std::vector<WeightFormat>& formats, const std::string& description);

@@ -407,6 +407,18 @@ std::optional<std::vector<std::string_view>> GgufValue::strings() const {
   return out;
 }
 
+std::string GgufValue::encoded() const {
+  const auto number = [](auto value) {
+    return std::string(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  std::string out;
+  if (type_ == Type::string)
+    out = number(std::uint64_t(bytes_.size()));
+  if (is_array())
+    out = number(element_) + number(count_);
+  return out.append(bytes_);
+}
+
 const char* to_string(GgufType type) noexcept {
   return std::visit([](auto own) { return gpu::to_string(own); }, type);
 }

@@ -60,6 +60,8 @@ public:
   std::optional<std::vector<std::int64_t>> integers() const; ///< Also takes booleans, as 0 and 1.
   std::optional<std::vector<float>> numbers() const;
   std::optional<std::vector<std::string_view>> strings() const;
+  /// Returns the value as it stands in a file, behind its type.
+  std::string encoded() const;
 
 private:
   Type type_;

@@ -1,8 +1,9 @@
 #include "models/checkpoint/gguf_tensors.hpp"
 
 #include "gpu/shares.hpp"
-#include "models/checkpoint/gguf_config.hpp"
-#include "models/checkpoint/widen.hpp"
+#include "models/checkpoint/gguf_architecture.hpp"
+#include "models/checkpoint/gguf_names.hpp"
+#include "models/checkpoint/gguf_numbers.hpp"
 #include "text/json.hpp"
 
 #include <algorithm>
@@ -16,105 +17,13 @@ namespace {
 
 constexpr std::string_view weight_ending = ".weight";
 constexpr std::string_view bias_ending = ".bias";
+constexpr const char* rotation_tables[] = {"rope_freqs.weight", "rope_factors_long.weight",
+                                           "rope_factors_short.weight"};
 constexpr const char* torn_hint =
     "metadata and tensors do not belong together; download the file again";
 
-const char* name_in_file(TensorRole role) {
-  switch (role) {
-  case TensorRole::embedding: return "token_embd";
-  case TensorRole::positions: return "position_embd";
-  case TensorRole::head: return "output";
-  case TensorRole::final_norm: return "output_norm";
-  case TensorRole::attention_norm: return "attn_norm";
-  case TensorRole::query: return "attn_q";
-  case TensorRole::key: return "attn_k";
-  case TensorRole::value: return "attn_v";
-  case TensorRole::query_key_value: return "attn_qkv";
-  case TensorRole::query_norm: return "attn_q_norm";
-  case TensorRole::key_norm: return "attn_k_norm";
-  case TensorRole::sinks: return "attn_sinks";
-  case TensorRole::attention_out: return "attn_output";
-  case TensorRole::attention_post_norm: return "post_attention_norm";
-  case TensorRole::router: return "ffn_gate_inp";
-  case TensorRole::choice_bias: return "exp_probs_b";
-  case TensorRole::shared_gate: return "ffn_gate_inp_shexp";
-  case TensorRole::gate: return "ffn_gate";
-  case TensorRole::up:
-  case TensorRole::gate_up: return "ffn_up"; // the name of a fused one, too
-  case TensorRole::down: return "ffn_down";
-  case TensorRole::ffn_post_norm: return "post_ffw_norm";
-  case TensorRole::delta_in: return "attn_qkv";
-  case TensorRole::delta_gate: return "attn_gate";
-  case TensorRole::delta_strength: return "ssm_beta";
-  case TensorRole::delta_rate: return "ssm_alpha";
-  case TensorRole::delta_joined: break; // Only old files have such.
-  case TensorRole::delta_rates: return "ssm_ba";
-  case TensorRole::mixer_in: return "ssm_in";
-  case TensorRole::mixer_out: return "ssm_out";
-  case TensorRole::kernel: return "ssm_conv1d";
-  case TensorRole::speed: return "ssm_a";
-  case TensorRole::offset: return "ssm_dt";
-  case TensorRole::skip: return "ssm_d";
-  case TensorRole::recurrence_norm: return "ssm_norm";
-  case TensorRole::router_norm: return "ffn_gate_inp";
-  case TensorRole::expert_scales: return "ffn_down_exps";
-  case TensorRole::expert_norm: return "pre_ffw_norm_2";
-  case TensorRole::expert_post_norm: return "post_ffw_norm_2";
-  case TensorRole::shared_post_norm: return "post_ffw_norm_1";
-  case TensorRole::layer_scale: return "layer_output_scale";
-  case TensorRole::input_table: return "per_layer_token_embd";
-  case TensorRole::input_projection: return "per_layer_model_proj";
-  case TensorRole::input_norm: return "per_layer_proj_norm";
-  case TensorRole::input_gate: return "inp_gate";
-  case TensorRole::input_out: return "proj";
-  case TensorRole::input_post_norm: return "post_norm";
-  case TensorRole::fusion: return "nextn.eh_proj";
-  case TensorRole::fusion_norm: return "nextn.hnorm";
-  case TensorRole::token_norm: return "nextn.enorm";
-  case TensorRole::ffn_norm: break; // GgufArchitecture::ffn_norm
-  }
-  return "";
-}
-
-/// Returns the name of a short convolution's tensor; empty: the role is none's.
-const char* name_in_convolution(TensorRole role) {
-  switch (role) {
-  case TensorRole::mixer_in: return "shortconv.in_proj";
-  case TensorRole::mixer_out: return "shortconv.out_proj";
-  case TensorRole::kernel: return "shortconv.conv";
-  case TensorRole::final_norm: return "token_embd_norm";
-  default: return "";
-  }
-}
-
-ModelPart part_of_tensor(std::string_view name) {
-  const auto has = [name](std::string_view word) { return name.find(word) != name.npos; };
-  if (has("norm"))
-    return ModelPart::norms;
-  if (has("token_embd") || has("position_embd") || has(".embed_tokens"))
-    return ModelPart::embedding;
-  if (name.starts_with("output.") || has(".shared_head_head"))
-    return ModelPart::head;
-  if (has(".attn_") || has(".ssm_") || has(".shortconv."))
-    return ModelPart::attention;
-  return has(".ffn_") || has(".exp_probs_b") || has(".inp_gate.") || has(".proj.")
-             ? ModelPart::feed_forward
-             : ModelPart::other;
-}
-
 const gpu::GgufFormat* format_in(const GgufTensor& tensor) {
   return std::get_if<gpu::GgufFormat>(&tensor.type);
-}
-
-/// Returns whether it is a matrix, or one for each expert, whose type says how the model is stored.
-/// Routers, convolutions and positions are f32 in every file, and so are biases, which all experts
-/// have in one tensor.
-bool is_matrix(const GgufTensor& tensor) {
-  const auto is = [&](const char* layer) { return tensor.name.find(layer) != std::string::npos; };
-  return (tensor.shape.size() == 2 && !tensor.name.ends_with(bias_ending) &&
-          !is(".ffn_gate_inp.") && !is(".ssm_conv1d.") && !is(".shortconv.conv.") &&
-          !is(".ssm_a") && !is(".ssm_d") && !is("norm") && !is("position_embd.")) ||
-         tensor.shape.size() == 3;
 }
 
 /// Returns the matrix of an expert.
@@ -147,25 +56,6 @@ void for_rows(const GgufTensor& tensor, const RowOrder& order, const F& fill) {
   });
 }
 
-/// Decodes all elements to f32.
-void decode(gpu::GgufFormat format, const std::byte* blocks, std::size_t elements, float* values) {
-  const auto each = std::size_t(gpu::block_elements(format));
-  for (std::size_t at = 0; at < elements; at += each, blocks += gpu::block_bytes(format))
-    gpu::decode_block(format, blocks, values + at);
-}
-
-/// Returns all numbers of a tensor.
-std::vector<float> values_of(const GgufTensor& tensor) {
-  std::vector<float> out(tensor.elements());
-  if (const auto* format = format_in(tensor)) {
-    decode(*format, tensor.bytes.data(), out.size(), out.data());
-    return out;
-  }
-  std::vector<float> aligned((tensor.bytes.size() + sizeof(float) - 1) / sizeof(float));
-  std::memcpy(aligned.data(), tensor.bytes.data(), tensor.bytes.size());
-  return widen(std::get<gpu::DType>(tensor.type), aligned.data(), out.size());
-}
-
 } // namespace
 
 GgufTensors::GgufTensors(std::shared_ptr<const GgufFiles> files, const ModelConfig& config,
@@ -182,8 +72,9 @@ GgufTensors::GgufTensors(std::shared_ptr<const GgufFiles> files, const ModelConf
   const HeadOrder heads{.neighbours = architecture && (*architecture)->neighbours};
   for (const TensorRole role : {TensorRole::query, TensorRole::key, TensorRole::query_key_value})
     orders_[role] = row_order(role, config, heads);
-  taken_.insert("rope_freqs.weight"); // already in the configuration
-  int attends = 0;                    // the first layer with attention
+  for (const char* table : rotation_tables) // already in the configuration
+    taken_.insert(table);
+  int attends = 0; // the first layer with attention
   while (draft_block_ < 0 && attends + 1 < config.layers && config.is_recurrent(attends))
     ++attends;
   fused_gates_ = *family_.gate_up != '\0' && !files_->tensor("blk.0.ffn_gate.weight") &&
@@ -262,11 +153,11 @@ std::string GgufTensors::layer_of(TensorKey key) const {
                                     TensorRole::input_norm};
   if (std::ranges::find(outside, key.role) != std::end(outside))
     return layer_of_table(key.role);
-  const char* const convolution = convolves_ ? name_in_convolution(key.role) : "";
+  const char* const convolution = convolves_ ? name_in_gguf_convolution(key.role) : "";
   const char* const own = key.role == TensorRole::ffn_norm ? ffn_norm_
                           : is_half(key)                   ? "ffn_gate_up"
                           : *convolution != '\0'           ? convolution
-                                                           : name_in_file(key.role);
+                                                           : name_in_gguf(key.role);
   return prefix_of(key.block) + own +
          (key.expert == -1              ? ""
           : key.expert == shared_expert ? shared_expert_
@@ -277,13 +168,13 @@ std::string GgufTensors::layer_of(TensorKey key) const {
 /// of the model.
 std::string GgufTensors::layer_of_table(TensorRole role) const {
   if (draft_block_ < 0)
-    return convolves_ && role == TensorRole::final_norm ? name_in_convolution(role)
-                                                        : name_in_file(role);
+    return convolves_ && role == TensorRole::final_norm ? name_in_gguf_convolution(role)
+                                                        : name_in_gguf(role);
   const std::string norm = prefix_of(0) + "nextn.shared_head_norm";
   switch (role) {
   case TensorRole::embedding: return prefix_of(0) + "nextn.embed_tokens";
   case TensorRole::head: return prefix_of(0) + "nextn.shared_head_head";
-  default: return files_->tensor(norm + ".weight") ? norm : name_in_file(role);
+  default: return files_->tensor(norm + ".weight") ? norm : name_in_gguf(role);
   }
 }
 
@@ -469,8 +360,8 @@ std::vector<TensorSource::Stored> GgufTensors::tensors() const {
       continue;
     const gpu::GgufFormat* format = format_in(stored);
     const bool kept = format && gpu::weight_format(*format);
-    const bool table = name.ends_with("scale") || name == "rope_freqs.weight";
-    out.push_back({part_of_tensor(name), table ? "" : to_string(stored.type), stored.bytes.size(),
+    const bool table = name.ends_with("scale") || name.starts_with("rope_");
+    out.push_back({gguf_part_of(name), table ? "" : to_string(stored.type), stored.bytes.size(),
                    table ? 0 : stored.elements(), false, kept, format && !kept, name});
   }
   return out;

@@ -1,6 +1,7 @@
 // Writes a safetensors file, tensor by tensor and in any order.
 #pragma once
 
+#include "models/checkpoint/new_file.hpp"
 #include "models/checkpoint/safetensors.hpp"
 #include "paceline/error.hpp"
 
@@ -28,23 +29,18 @@ class SafetensorsWriter {
 public:
   /// Makes a file in which tensors lie in the order of their types' sizes, so that each is aligned.
   static Result<SafetensorsWriter> create(const std::string& path, std::vector<TensorPlan> tensors);
-  SafetensorsWriter(SafetensorsWriter&& other) noexcept;
-  SafetensorsWriter& operator=(SafetensorsWriter&&) = delete;
-  ~SafetensorsWriter();
 
   /// Writes bytes of a tensor from byte `first` on.
-  Result<void> write(const std::string& name, std::size_t first, std::span<const std::byte> bytes);
-  /// Closes the file; nothing may be written any more. Errors: those that the system reports late.
-  Result<void> close();
+  Result<void> write(const std::string& name, std::size_t first, std::span<const std::byte> bytes) {
+    return file_.write(places_.at(name) + first, bytes);
+  }
+  Result<void> close() { return file_.close(); } ///< NewFile::close
 
 private:
-  SafetensorsWriter(std::string path, int file) : path_(std::move(path)), file_(file) {}
+  explicit SafetensorsWriter(NewFile file) : file_(std::move(file)) {}
   Result<void> begin(const std::vector<TensorPlan>& tensors);
-  Result<void> put(std::size_t at, std::span<const std::byte> bytes);
-  tl::unexpected<Error> cannot(int error_number) const;
 
-  std::string path_;
-  int file_;
+  NewFile file_;
   std::map<std::string, std::size_t> places_; ///< Offsets of the tensors' bytes in the file.
 };
 

@@ -76,6 +76,33 @@ TEST_CASE("quantize prints a table, and complains in a line") {
             .errors.find("leave --weights") != std::string::npos);
 }
 
+TEST_CASE("a GGUF file that quantize writes answers, and becomes another one") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("model.gguf");
+  const auto report = paceline_json({"quantize", "-o", file, "--weights", "q8_0"});
+  check_keys(report, {"file", "weights", "weight_scales", "bytes_before", "bytes_after"});
+  CHECK(report.at("weights") == "q8_0");
+  CHECK(report.at("layers").as_array().size() == 8); // seven of a block, and the embedding
+  const TemporaryFolder texts;
+  const std::string text = texts.write("text", "def f(x):\n    return x\n");
+  const auto perplexity = [&](const std::string& model) {
+    return paceline_json({"score", text, "-m", model}).at("perplexity").to_number<double>();
+  };
+  CHECK(perplexity(file) == doctest::Approx(perplexity("demo")).epsilon(0.02));
+  const std::string smaller = folder.file("smaller.gguf");
+  CHECK(run_paceline({"quantize", "-m", file, "-o", smaller, "--weights", "q4_k"}).status == 0);
+  const auto target = paceline_json({"inspect", "-m", smaller}).at("target").as_object();
+  CHECK(target.at("dtypes") == json::array{"f32", "q4_k", "q5_0", "q8_0"});
+  check_complaint(run_paceline({"quantize", "-o", file, "--weights", "q8_0"}), 2, {"exists"});
+  check_complaint(run_paceline({"quantize", "-o", folder.file("x"), "--weights", "q8_0"}), 2,
+                  {"q8_0 is not written to folders", ".gguf"});
+  check_complaint(run_paceline({"quantize", "-o", folder.file("x.gguf"), "--weights", "mxfp6"}), 2,
+                  {"mxfp6 is not written to GGUF files", "q4_k"});
+  check_complaint(run_paceline({"quantize", "-o", folder.file("x.gguf"), "--weights", "q3_k"}), 2,
+                  {"--weights"});
+  CHECK(folder.entries() == 2);
+}
+
 TEST_CASE("a full disk leaves nothing behind") {
   const TemporaryFolder folder;
   std::string command = "trap '' XFSZ; ulimit -f 100; exec";

@@ -73,11 +73,38 @@ TEST_CASE("what config.json may leave out has its default") {
   CHECK(config_with("architectures", nullptr)->architecture == "LlamaForCausalLM");
 }
 
+TEST_CASE("LongRoPE turns each pair by its own factor, as far as the positions of training") {
+  json::array factors(32, 1.0);
+  factors[1] = 1.5;
+  json::object rope{{"rope_type", "longrope"},
+                    {"short_factor", factors},
+                    {"long_factor", json::array(32, 9.0)},
+                    {"original_max_position_embeddings", 256}};
+  const auto config = config_with("rope_scaling", rope);
+  REQUIRE_MESSAGE(config, config.error().text());
+  const RopeConfig& own = config->ropes.at(0);
+  CHECK(own.frequencies.at(1) == float(std::pow(10000.0, -2.0 / 64) / 1.5));
+  CHECK(own.frequencies.at(2) == float(std::pow(10000.0, -4.0 / 64)));
+  CHECK(own.factor == doctest::Approx(std::sqrt(1.25))); // 1024 positions are 4 times 256.
+  CHECK(config->context == 256);
+  rope["attention_factor"] = 1.125;
+  rope["rope_type"] = "su";
+  CHECK(config_with("rope_scaling", rope)->ropes.at(0).factor == 1.125f);
+  for (const json::value& bad :
+       {json::value(), json::value(json::array(31, 1.0)), json::value(json::array(32, 0)),
+        json::value(json::array(32, "1")), json::value(json::array(32, 1e300))}) {
+    rope["short_factor"] = bad;
+    const auto refused = config_with("rope_scaling", rope);
+    REQUIRE(!refused);
+    CHECK(refused.error().message.find("short_factor is not a list of 32 numbers") !=
+          std::string::npos);
+  }
+}
+
 TEST_CASE("an option that would change results is refused by name") {
   const std::pair<const char*, json::value> cases[] = {
       {"architectures", json::array{"BloomForCausalLM"}},
       {"rope_scaling", json::object{{"type", "dynamic"}, {"factor", 2}}},
-      {"rope_scaling", json::object{{"rope_type", "longrope"}}},
       {"rope_parameters", json::object{{"rope_type", "mrope"}}},
       {"rope_parameters", json::object{{"partial_rotary_factor", 0.5}}},
       {"hidden_act", "quick_gelu"},

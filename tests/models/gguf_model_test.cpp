@@ -360,6 +360,24 @@ TEST_CASE("every type of blocks computes what its numbers compute, in f32 bit fo
   }
 }
 
+TEST_CASE("a line says which blocks do not stay as they are, and what becomes of them") {
+  const Twins twins(gpu::GgufFormat::q4_k);
+  std::string said;
+  LoadOptions options;
+  options.log = base::Log([&](LogLevel, const std::string& line) { said += line + "\n"; });
+  opened(twins.gguf, options);
+  CHECK(said.empty());
+  options.dtype = NumberFormat::f32;
+  opened(twins.gguf, options);
+  CHECK(said.find("MB of blocks are decoded to f32, and take ") != std::string::npos);
+  said.clear();
+  options.dtype = NumberFormat::automatic;
+  options.blocks = {WeightFormat::mxfp4, ScaleChoice::search};
+  opened(twins.gguf, options);
+  CHECK(said.find("MB of blocks are rounded once more, to mxfp4") != std::string::npos);
+  CHECK(said.find("decoded") == std::string::npos);
+}
+
 TEST_CASE("matrices of unlike blocks that are read together are multiplied each as it is") {
   const Twins twins(gpu::GgufFormat::q4_k, gpu::GgufFormat::q6_k);
   LoadOptions options;
@@ -386,6 +404,30 @@ TEST_CASE("experts in blocks, one tensor for all of them, compute what their num
     // Some rows go to another expert of nearly the same score, where rows are rounded.
     CHECK(relative_error(logits(kept), expected) < 0.2);
   }
+}
+
+TEST_CASE("LongRoPE's factors, which are tensors in a GGUF, turn as those of config.json do") {
+  const json::array near{1.0, 1.125, 1.25, 1.5, 2.0, 4.0};
+  Case own{"Phi 3", "phi3"};
+  own.change = {
+      {"original_max_position_embeddings", 48},
+      {"rope_scaling",
+       {{"type", "longrope"}, {"short_factor", near}, {"long_factor", json::array(6, 9)}}}};
+  const test::TemporaryFolder folder;
+  write_case(folder, own, gpu::DType::bf16);
+  testing::GgufWriter file = test::to_gguf(folder.path(), "phi3");
+  const std::string plain = folder.write("plain.gguf", file.bytes());
+  std::vector<float> factors;
+  for (const json::value& factor : near)
+    factors.push_back(factor.to_number<float>());
+  file.put("phi3.rope.scaling.original_context_length", std::uint32_t(48))
+      .tensor("rope_factors_short.weight", {6}, factors)
+      .tensor("rope_factors_long.weight", {6}, std::vector<float>(6, 9));
+  const std::string gguf = folder.write("m.gguf", file.bytes());
+  CHECK(test::source_of(gguf)->config()->context == 48);
+  const Rows expected = logits(opened(folder.path()));
+  CHECK(test::same_bits(logits(opened(gguf)), expected));
+  CHECK_FALSE(test::same_bits(logits(opened(plain)), expected));
 }
 
 TEST_CASE("divisors of frequencies turn a llama as Llama 3 turns") {

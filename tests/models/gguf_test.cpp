@@ -322,7 +322,7 @@ TEST_CASE("a configuration that is not known is refused with the key that says i
                f.put("llama.rope.scaling.type", std::string("longrope"));
                f.put("llama.rope.scaling.factor", 4.f);
              }),
-             "llama.rope.scaling.type longrope"));
+             "rope_factors_short.weight is not a list of"));
   CHECK(says(with([](auto& f) { f.put("llama.rope.dimension_count", std::uint32_t(6)); }),
              "llama.rope.dimension_count is not known"));
   for (const double huge : {1e300, -1e300, std::numeric_limits<double>::quiet_NaN()})
@@ -334,12 +334,14 @@ TEST_CASE("recurrent layers that contradict themselves are refused with the key 
   const test::TemporaryFolder folder;
   test::write_checkpoint(folder, test::reference_case("Qwen 3.5 that ends with a recurrent layer"),
                          gpu::DType::f32);
-  const auto refused = [&](const std::string& key, auto value) {
+  const auto refused = [&](const std::string& key, auto value, const std::string& more = "") {
     GgufWriter file = test::to_gguf(folder.path(), "qwen35");
     file.put("qwen35." + key, value);
     return says(error_of(GgufSource(folder.write("m/m.gguf", file.bytes())).config()),
-                "qwen35." + key);
+                "qwen35." + key + more);
   };
+  for (const std::int64_t inner : {std::int64_t(-96), std::int64_t(0), std::int64_t(3) << 60})
+    CHECK(refused("ssm.inner_size", inner, " over qwen35.ssm.time_step_rank is not an integer"));
   CHECK(refused("ssm.inner_size", std::uint32_t(95)));
   CHECK(refused("ssm.inner_size", 1e300));
   CHECK(refused("ssm.state_size", std::uint32_t(1) << 20));
@@ -377,6 +379,30 @@ TEST_CASE("a Gemma 4 whose layers cannot be is refused with the key that says it
   CHECK(put("feed_forward_length", std::vector<std::int32_t>()));
   CHECK(put("attention.key_length", 1e300));
   CHECK(put("attention.key_length_swa", 0.5));
+}
+
+TEST_CASE("a Granite 4 whose recurrent layers cannot be is refused with the key that says it") {
+  const test::TemporaryFolder folder;
+  json::object entry = test::reference_case("Granite 4");
+  entry["shards"] = 1;
+  test::write_checkpoint(folder, entry, gpu::DType::f32);
+  const auto put = [&](const std::string& key, auto value) {
+    GgufWriter file = test::to_gguf(folder.path(), "granitehybrid");
+    file.put("granitehybrid." + key, value);
+    const Error error = error_of(GgufSource(folder.write("m/m.gguf", file.bytes())).config());
+    says(error, "granitehybrid." + key);
+    return error;
+  };
+  for (const std::int64_t inner :
+       {std::int64_t(-96), std::int64_t(0), std::int64_t(48 * 65), std::int64_t(48) << 50})
+    CHECK(says(put("ssm.inner_size", inner),
+               "is not 1 to 64 times granitehybrid.embedding_length, and a multiple of "
+               "granitehybrid.ssm.time_step_rank"));
+  put("ssm.inner_size", 0.5);
+  put("ssm.time_step_rank", std::int64_t(-1));
+  put("ssm.time_step_rank", std::uint32_t(7));
+  put("attention.head_count_kv", std::vector<std::int32_t>{1});
+  put("block_count", std::uint32_t(100'000));
 }
 
 TEST_CASE("a tensor that is missing, has another shape or is not expected is named") {

