@@ -24,8 +24,8 @@ struct Way {
   int stages = 1;        ///< Equal stages of the target, each on a device of its own.
 };
 
-/// Returns the tokens that `sync` yields per time of a plain target step: E / (K c + v + r). Where v
-/// is 1 and r is 0 these are the speed-up of Leviathan et al. 2022, theorem 3.8.
+/// Returns the tokens that `sync` yields per time of a plain target step: E / (K c + v + r). Where
+/// v is 1 and r is 0 these are the speed-up of Leviathan et al. 2022, theorem 3.8.
 double sync_rate(double a, int window, double c, double v, const Way& way = {});
 
 /// Returns the probability that a chain lookahead comes true: a^(K+1).

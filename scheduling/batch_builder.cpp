@@ -94,8 +94,8 @@ int BatchBuilder::prompt_rows(std::span<Sequence* const> order) const {
 RequestWork BatchBuilder::open_work() const {
   const double requests(sequences_.count());
   const Sequences::Asked& asked = sequences_.asked();
-  return mix_.expected({double(asked.prompt_tokens) / requests,
-                        double(asked.max_tokens) / requests});
+  return mix_.expected(
+      {double(asked.prompt_tokens) / requests, double(asked.max_tokens) / requests});
 }
 
 /// Returns all rows of a step that has so many rows of streams. Without an objective these are as

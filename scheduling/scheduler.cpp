@@ -317,7 +317,8 @@ void Scheduler::go_on(Turn& turn, const Verdicts& before) {
   expect_next(turn, before.end);
   std::vector<Sequence*> running;
   for (const BatchEntry& entry : next.batch.entries)
-    if (Sequence* s = sequences_.find(entry.spec->id); s && s->running() && s->epoch < entry.epoch) {
+    if (Sequence* s = sequences_.find(entry.spec->id);
+        s && s->running() && s->epoch < entry.epoch) {
       s->in_flight = true;
       s->epoch = entry.epoch;
       running.push_back(s);
