@@ -266,11 +266,11 @@ TEST_CASE(
       {"dots.llm1", "n_group", 4}};
   const auto wide = read("Qwen 3 MoE", {{"num_experts", 4096}, {"moe_intermediate_size", 1 << 18}});
   REQUIRE(!wide); // whose rows no `int` counts
-  CHECK(testing::says(wide.error(), "4096 experts of 262144 units are more"));
+  CHECK(paceline::testing::says(wide.error(), "4096 experts of 262144 units are more"));
   const auto shared =
       read("GLM-4.5", {{"n_shared_experts", 4096}, {"moe_intermediate_size", 1024}});
   REQUIRE(!shared);
-  CHECK(testing::says(shared.error(), "n_shared_experts is not an integer from 0 to"));
+  CHECK(paceline::testing::says(shared.error(), "n_shared_experts is not an integer from 0 to"));
   CHECK(!read("Qwen 2 MoE", {{"mlp_only_layers", 2}}));
   for (const auto& [name, key, value] : cases) {
     CAPTURE(std::string(name) + ": " + key);

@@ -58,7 +58,7 @@ void check_refused(const test::TemporaryFolder& folder, const std::vector<std::s
   const auto head = load_head_in(folder);
   REQUIRE_FALSE(head);
   for (const std::string& word : words)
-    CHECK(testing::says(head.error(), word));
+    CHECK(paceline::testing::says(head.error(), word));
 }
 
 /// Checks that a head is refused with options of its config.json changed.

@@ -17,8 +17,8 @@ namespace json = boost::json;
 
 namespace {
 
+using paceline::testing::says;
 using test::Rows;
-using testing::says;
 
 constexpr const char* with_inputs = "Gemma 4 with embeddings of layers, and keys that these share";
 constexpr const char* sharing = "Gemma 4 that shares keys without such embeddings";

@@ -16,8 +16,8 @@
 
 using namespace paceline;
 using namespace paceline::models;
+using paceline::testing::says;
 using testing::GgufWriter;
-using testing::says;
 namespace json = boost::json;
 
 namespace {

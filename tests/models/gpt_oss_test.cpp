@@ -215,15 +215,15 @@ TEST_CASE("gpt-oss's blocks stay in shards and beside weights that are quantized
   options.blocks = gpu::Quantization{WeightFormat::mxfp8};
   const auto refused = twins.load(options);
   REQUIRE(!refused);
-  CHECK(testing::says(refused.error(), "is mxfp4 already"));
+  CHECK(paceline::testing::says(refused.error(), "is mxfp4 already"));
   options.blocks = gpu::Quantization{WeightFormat::mxfp4};
   CHECK(test::load(twins.numbers.path(), test::device(), options));
   const auto blocks = quantize_checkpoint(twins.folder.path(), twins.folder.file("out"), {});
   REQUIRE(!blocks);
-  CHECK(testing::says(blocks.error(), "is quantized already (by mxfp4)"));
+  CHECK(paceline::testing::says(blocks.error(), "is quantized already (by mxfp4)"));
   const auto numbers = quantize_checkpoint(twins.numbers.path(), twins.numbers.file("out"), {});
   REQUIRE(!numbers);
-  CHECK(testing::says(numbers.error(), "has the matrices of all experts"));
+  CHECK(paceline::testing::says(numbers.error(), "has the matrices of all experts"));
 }
 
 TEST_CASE("what is wrong with a gpt-oss's tensors is said with their names") {
@@ -261,7 +261,7 @@ TEST_CASE("what is wrong with a gpt-oss's tensors is said with their names") {
     const auto refused = twins.load();
     CAPTURE(said);
     REQUIRE(!refused);
-    CHECK(testing::says(refused.error(), said));
+    CHECK(paceline::testing::says(refused.error(), said));
   }
 }
 

@@ -160,5 +160,5 @@ TEST_CASE("these families are quantized in their folders as they are when loaded
   write_case(folder, "GPT-2");
   const auto refused = quantize_checkpoint(folder.path(), folder.file("out"), {four, {}, {}, {}});
   REQUIRE(!refused);
-  CHECK(testing::says(refused.error(), "rows are inputs"));
+  CHECK(paceline::testing::says(refused.error(), "rows are inputs"));
 }

@@ -62,7 +62,7 @@ template <class Change>
 void check_refused(std::string_view name, const Change& change, const std::string& word) {
   const auto head = changed(name, change);
   REQUIRE_FALSE(head);
-  CHECK(testing::says(head.error(), word));
+  CHECK(paceline::testing::says(head.error(), word));
 }
 
 } // namespace
@@ -195,7 +195,7 @@ TEST_CASE(
     file.tensor(block + "odd.weight", {1}, {1});
     const auto odd = head_in(written());
     REQUIRE_FALSE(odd);
-    CHECK(testing::says(odd.error(), "odd"));
+    CHECK(paceline::testing::says(odd.error(), "odd"));
     for (const std::string& tensor : file.names()) // Some programs leave such blocks out.
       if (tensor.starts_with(block))
         file.drop(tensor);

@@ -354,7 +354,7 @@ TEST_CASE("damaged FP8 scales are errors that name their tensors") {
     pair.write();
     const auto model = test::load(pair.coded.path(), test::device(), {});
     REQUIRE_FALSE(model);
-    CHECK(testing::says(model.error(), expected));
+    CHECK(paceline::testing::says(model.error(), expected));
   }
 }
 

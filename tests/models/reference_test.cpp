@@ -161,13 +161,13 @@ TEST_CASE("experts in one tensor are those that have tensors of their own, bit f
     CHECK(test::same_bits(test::logits_of(*joined, tokens), test::logits_of(apart, tokens)));
     const auto written = quantize_checkpoint(folder.path(), folder.file("out"), {});
     REQUIRE(!written);
-    CHECK(testing::says(written.error(), "experts.down_proj has the matrices of all"));
+    CHECK(paceline::testing::says(written.error(), "experts.down_proj has the matrices of all"));
     json::object other = config;
     other[config.contains("num_experts") ? "num_experts" : "n_routed_experts"] = 4;
     folder.write("config.json", json::serialize(other));
     const auto refused = test::load(folder.path(), test::device(), {});
     REQUIRE(!refused);
-    CHECK(testing::says(refused.error(), "where config.json wants [4, "));
+    CHECK(paceline::testing::says(refused.error(), "where config.json wants [4, "));
   }
 }
 
@@ -187,7 +187,7 @@ TEST_CASE("layers that draft, behind a model's last, change nothing and are not 
   entry["config"].as_object().erase("num_nextn_predict_layers");
   const auto refused = test::load_reference(entry, gpu::DType::bf16);
   REQUIRE(!refused);
-  CHECK(testing::says(refused.error(), "model.layers.3."));
+  CHECK(paceline::testing::says(refused.error(), "model.layers.3."));
 }
 
 TEST_CASE("every family's rows have the same bits in one pass, in chunks, alone and in company") {
