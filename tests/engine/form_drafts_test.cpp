@@ -116,6 +116,8 @@ TEST_CASE("what the form drafts changes no token, whatever bends or ends the ans
         const Answer unbent = plain_answer_of(world, request);
         const Answer answer = answer_of(world, request);
         check_same(answer, unbent);
+        if (answer.end().error) // The one token that might come was banned.
+          continue;
         REQUIRE(answer.end().speculation.drafters.back().name == "form");
         accepted += answer.end().speculation.drafters.back().accepted;
         request.drafter = "form";

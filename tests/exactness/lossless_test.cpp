@@ -4,7 +4,7 @@
 #include "speculation/lookup/ngram_drafter.hpp"
 #include "speculation/lookup/suffix_drafter.hpp"
 #include "tests/exactness/cases.hpp"
-#include "tests/sampling/toy_constraint.hpp"
+#include "tests/exactness/telling_constraint.hpp"
 #include "tests/support/effort.hpp"
 
 #include <algorithm>
@@ -285,7 +285,7 @@ TEST_CASE("what the form of an answer says comes next is judged without a bias, 
           CAPTURE(c.name);
           c.setting.rule = rule;
           c.setting.target.vocabulary = 5;
-          c.setting.warping.constraint = std::make_shared<TellingConstraint>(5, 3);
+          c.setting.warping.constraint = std::make_shared<TellingConstraint>(c.setting.target, 3);
           if (lookup)
             c.setting.drafter = suffix;
           c.setting.beside_model = lookup && model;

@@ -86,7 +86,7 @@ namespace {
 Sequences one_forms() {
   Sequences sequences = sequences_of(100);
   auto spec = *sequences[1].spec;
-  spec.warping.constraint = std::make_shared<TellingConstraint>(8, 1);
+  spec.warping.constraint = std::make_shared<ToyConstraint>(8, 1);
   sequences[1].spec = std::make_shared<speculation::SequenceSpec>(std::move(spec));
   return sequences;
 }

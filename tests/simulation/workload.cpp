@@ -3,7 +3,7 @@
 #include "models/synthetic/scripted_rows.hpp"
 #include "sampling/rules.hpp"
 #include "sampling/stop.hpp"
-#include "tests/sampling/toy_constraint.hpp"
+#include "tests/exactness/telling_constraint.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -174,7 +174,7 @@ Workload draw_local_workload(std::uint64_t seed) {
   for (Job& job : w.jobs)
     if (draw.chance(0.2))
       job.spec.warping.constraint =
-          std::make_shared<TellingConstraint>(vocabulary, job.spec.noise.seed);
+          std::make_shared<TellingConstraint>(w.target, job.spec.noise.seed);
   w.target.recurrent = w.stages == 1 && w.shards == 1 && draw.chance(0.4);
   return w;
 }
