@@ -1,9 +1,12 @@
 #include "speculation/drafted_text.hpp"
 
+#include <algorithm>
+
 namespace paceline::speculation {
 
 void DraftedText::read(const Frontier& at) {
   if (epoch_ != at.epoch) {
+    committed_ = std::min(committed_, std::size_t(at.length())); // Less, if a verdict was lost.
     tokens.resize(committed_);
     const auto logged = at.log->first(at.log_length);
     if (committed_ < logged.size())

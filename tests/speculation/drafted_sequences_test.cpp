@@ -79,4 +79,7 @@ TEST_CASE("a text is what is committed and what the chain has drawn, without wha
   text.read(next);
   CHECK(text.tokens == Tokens{1, 2, 3, 7, 9});
   CHECK(text.committed() == 5);
+  text.read(world.frontier(1, {1, 2, 3, 7})); // the verdict is lost with the scheduler
+  CHECK(text.tokens == Tokens{1, 2, 3, 7});
+  CHECK(text.committed() == 4);
 }
