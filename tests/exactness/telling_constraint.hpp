@@ -1,7 +1,7 @@
 // A form that says how answers go on, where it is right and where it is not.
 #pragma once
 
-#include "models/synthetic/scripted.hpp"
+#include "models/synthetic/scripted_rows.hpp"
 #include "tests/sampling/toy_constraint.hpp"
 
 #include <cstdint>

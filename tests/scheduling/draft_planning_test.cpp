@@ -85,9 +85,9 @@ namespace {
 /// The first of three sequences says something in a form.
 Sequences one_forms() {
   Sequences sequences = sequences_of(100);
-  auto spec = *sequences[1].spec;
+  auto spec = *sequences.find(1)->spec;
   spec.warping.constraint = std::make_shared<ToyConstraint>(8, 1);
-  sequences[1].spec = std::make_shared<speculation::SequenceSpec>(std::move(spec));
+  sequences.find(1)->spec = std::make_shared<speculation::SequenceSpec>(std::move(spec));
   return sequences;
 }
 
@@ -103,7 +103,7 @@ TEST_CASE("a form drafts whatever the drafters do, and lengthens windows that ar
   DraftHealth health(true, {});
   health.replaced_by(1); // it is there
   const auto plan_of = [&](const SchedulerConfig& by, SequenceId id) {
-    return DraftPlanning(by, sequences, epochs, cost, health).plan_for(sequences[id]);
+    return DraftPlanning(by, sequences, epochs, cost, health).plan_for(*sequences.find(id));
   };
   CHECK(plan_of(config, 1).form_window == 3); // a fixed window stays as it is
   CHECK(plan_of(config, 2).form_window == 0);
@@ -121,10 +121,10 @@ TEST_CASE("a form drafts whatever the drafters do, and lengthens windows that ar
   CHECK(plan_of(config, 2).mode == SpeculationMode::off);
   config.drafters = {"model"};
   for (int round = 0; round < 100; ++round) // windows of which nothing comes true
-    sequences[1].health.observe(4, 0, 4);
-  CHECK(!sequences[1].health.pays());
+    sequences.find(1)->health.observe(4, 0, 4);
+  CHECK(!sequences.find(1)->health.pays());
   CHECK(plan_of(config, 1).form_alone);
-  CHECK(DraftPlanning(config, sequences, epochs, cost, health).speculates(sequences[1], {}));
+  CHECK(DraftPlanning(config, sequences, epochs, cost, health).speculates(*sequences.find(1), {}));
 }
 
 TEST_CASE("what a form wrote teaches nothing of those who draft") {
@@ -144,9 +144,9 @@ TEST_CASE("what a form wrote teaches nothing of those who draft") {
   verdict.formed = 6;
   verdict.formed_judged = verdict.formed_accepted = 5;
   verdict.tokens = Tokens(8, 7);
-  planning.learn(sequences[1], verdict);
-  CHECK(sequences[1].acceptance.weight == 3);
-  CHECK(sequences[1].acceptance.value == doctest::Approx(2.0 / 3));
+  planning.learn(*sequences.find(1), verdict);
+  CHECK(sequences.find(1)->acceptance.weight == 3);
+  CHECK(sequences.find(1)->acceptance.value == doctest::Approx(2.0 / 3));
 
   InFlightBatch flight;
   flight.batch.entries.resize(1);
