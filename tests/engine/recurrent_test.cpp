@@ -37,6 +37,8 @@ TEST_CASE("with a recurrent target: the same tokens in every mode, chunk, page, 
             stats.judged += answer.end().speculation.judged;
             stats.accepted += answer.end().speculation.accepted;
           }
+        if (mode == SpeculationMode::automatic)
+          continue;              // It may choose `off`.
         if (drafter == "suffix") // Rows that stay and rows that do not.
           CHECK(stats.accepted > 20);
         else if (mode == SpeculationMode::sync)
