@@ -30,7 +30,7 @@ public:
     news_.notify_all();
   }
   /// Sets the result; only the first call counts.
-  void set(Result<Answer> answer) {
+  void set(Result<Answer>&& answer) {
     const std::lock_guard lock(mutex_);
     if (!answer_)
       answer_ = std::move(answer);
