@@ -99,8 +99,8 @@ std::optional<sampling::FormToken> AnswerForm::foretell(const sampling::History&
   return *at.foretold;
 }
 
-/// Where blanks are free the form alone says little; what is usual then goes on. If this takes too
-/// long nothing is foretold any more, and a matcher anew goes on with masks.
+/// Returns what the form says, and where it leaves blanks free what is usual. If this takes too
+/// long nothing is foretold any more, and a new matcher goes on with masks.
 std::optional<sampling::FormToken> AnswerForm::foretold(const Known& at) const try {
   using Kind = sampling::FormToken::Kind;
   if (!at.restricted || broken_ || !foretells_)

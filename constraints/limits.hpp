@@ -26,7 +26,7 @@ inline constexpr double mask_seconds_max = 0.05;
 inline constexpr std::size_t compiled_bytes_max = 256u << 20;
 /// A request keeps so many masks, of the outputs that were asked for last.
 inline constexpr std::size_t masks_kept = 32;
-/// Where more tokens may come, nobody looks whether all of them spell one text.
+/// A form looks at so many tokens that may come, to see whether all of them spell one text.
 inline constexpr std::size_t spellings_max = 64;
 
 } // namespace paceline::constraints::limits

@@ -43,7 +43,7 @@ struct DraftPace {
   void observe(std::chrono::nanoseconds took, int fork_rows = 0);
 };
 
-/// Who wrote a token of a chain.
+/// The writer of a chain's token.
 enum class Writer : std::uint8_t {
   drafter, ///< The model, or whoever drafts alone.
   lookup,  ///< A look-up beside the model.

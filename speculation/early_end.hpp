@@ -1,4 +1,4 @@
-// Where a window ends before its last position.
+// Decides where a window ends before its last position.
 #pragma once
 
 #include "sampling/guess.hpp"

@@ -42,7 +42,7 @@ struct Forking {
   int most = limits::forks_max; ///< Most forks that a frontier may have.
 };
 
-/// Who drafts for a sequence. They are chosen from the past and the clock, never from what is
+/// The drafters of a sequence. They are chosen from the past and the clock, never from what is
 /// drafted.
 struct Drafters {
   bool model = true;   ///< The model, or whoever drafts alone in its place.

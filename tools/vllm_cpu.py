@@ -21,7 +21,7 @@ def install():
     else it asks for."""
     home = HOME / f"vllm-{VERSION}"
     program = home / "bin" / "vllm"
-    if program.exists():
+    if program.exists() and list((home / "lib").glob(f"python*/site-packages/{SUFFIXES[0]}")):
         return program
     say(f"installing {PACKAGE} {VERSION} (once)")
     shutil.rmtree(home, ignore_errors=True)
