@@ -302,9 +302,7 @@ void DraftPlanning::learn(Sequence& s, const Verdict& verdict) {
                    rows_cost(own) + policy_.drafting_cost(plan_for(s).mode, own, acceptance(s)));
 }
 
-void DraftPlanning::observe(speculation::RoundObservation round) {
-  if (round.window == 0 && round.mode != SpeculationMode::off)
-    round.mode = SpeculationMode::off; // nothing was there to judge
+void DraftPlanning::observe(const speculation::RoundObservation& round) {
   last_ = {round.sequences, round.rows, round.context};
   policy_.observe(round);
 }

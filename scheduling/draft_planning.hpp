@@ -48,7 +48,7 @@ public:
   /// Learns from what was judged of the sequence.
   void learn(Sequence& s, const Verdict& verdict);
   void observe_guess(int rank) { policy_.observe_guess(rank); }
-  void observe(speculation::RoundObservation round);
+  void observe(const speculation::RoundObservation& round);
 
   const speculation::SpeculationPolicy& policy() const { return policy_; }
   /// Returns the sequence's own acceptance, as far as it is known.

@@ -32,6 +32,14 @@ void add(speculation::RoundObservation& round, const BatchEntry& entry, const Ve
   round.tokens += int(verdict.tokens.size()) - verdict.formed_accepted;
 }
 
+/// Says whether a window is drafted under the step: it may go without one of its own.
+bool drafts_ahead(const InFlightBatch& flight) {
+  return flight.mode == SpeculationMode::overlap &&
+         std::ranges::any_of(flight.batch.entries, [](const BatchEntry& entry) {
+           return entry.next.chain && entry.next.lookahead > 0;
+         });
+}
+
 } // namespace
 
 speculation::RoundObservation RoundMeter::end(const InFlightBatch& flight, const Verdicts& verdicts,
@@ -47,6 +55,8 @@ speculation::RoundObservation RoundMeter::end(const InFlightBatch& flight, const
       drafting = std::max<base::Duration>(drafting, entry.round.chain->busy());
     add(round, entry, verdicts.sequences[i]);
   }
+  if (round.window == 0 && !drafts_ahead(flight))
+    round.mode = SpeculationMode::off; // nothing was there to judge
   const base::Duration took = now - last_end_.value_or(flight.sent);
   const bool continues = last_end_.has_value();
   last_end_ = now;

@@ -76,10 +76,6 @@ double Estimates::mean_window(const RoundObservation& round) const {
   return std::log1p((a - 1) * tokens_by_rate(round)) / std::log(a) - 1;
 }
 
-double Estimates::tokens(double window) const {
-  return 1 + with_model_.gain() * (geometric_tokens(acceptance(), window) - 1);
-}
-
 double Estimates::tokens_of(double expected, bool model) const {
   return 1 + yield(model).gain() * (expected - 1);
 }

@@ -87,12 +87,9 @@ public:
   double model_acceptance() const { return model_acceptance_.value; }
   /// Returns the model's own share of the judged tokens, over rounds in which the model drafts.
   double model_share() const { return model_share_.value; }
-  /// Returns the expected tokens per sequence of a round with windows of (on average) `window`
-  /// tokens: theory.hpp's E, corrected by what rounds have really brought (acceptance is not the
-  /// same at every position of a text).
-  double tokens(double window) const;
-  /// Returns the same for rounds whose windows differ widely. expected: `expected_tokens`, on
-  /// average. model: whether the model drafts in them.
+  /// Returns the tokens per sequence of rounds that should bring `expected` (`expected_tokens`, on
+  /// average), corrected by what rounds have really brought: acceptance is not the same at every
+  /// position of a text. model: whether the model drafts in them.
   double tokens_of(double expected, bool model) const;
   /// Returns E for the windows of this round, as the draft says or else by the acceptance rate.
   double expected_tokens(const RoundObservation& round) const;

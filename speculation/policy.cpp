@@ -15,8 +15,7 @@ namespace theory = sampling::theory;
 
 namespace {
 
-constexpr double round_memory = 24;        // rounds that a mode's mean time is taken over
-constexpr double tokens_memory = 100;      // the same of its tokens, which vary more than time does
+constexpr double round_memory = 200;       // rounds that a mode's time and tokens are means of
 constexpr double clear_lead = 1.03;        // a rate below this lead changes nothing
 constexpr double fork_window_lead = 1.005; // a change of windows costs forks nothing
 constexpr double least_lead = 1.01;        // below it forks are not worth their memory
@@ -41,7 +40,10 @@ double overlapped_rate(double a, double c, std::span<const double> v) {
     const double part_hits = theory::chain_hit(a, waited);
     const double there = part_hits / (1 - hit + part_hits); // share of steps that find it all there
     const auto seconds = [&](double step, double hits) {
-      return hits * std::max(step, (window + 1) * c) + (1 - hits) * (step + waited * c);
+      const double ahead = (window + 1) * c;
+      // A miss that finds the draft at work waits for half a pass more.
+      const double late = waited > 0 && ahead >= step ? c / 2 : 0;
+      return hits * std::max(step, ahead) + (1 - hits) * (step + waited * c + late);
     };
     const double rate =
         (there * tokens + (1 - there) * theory::expected_tokens(a, waited)) /
@@ -167,10 +169,7 @@ double SpeculationPolicy::rate(Strategy strategy) const {
   if (known.seconds.weight == 0)
     return 0;
   const bool looks_up = strategy == Strategy::without_model && options_.lookup;
-  const bool uneven = looks_up || (strategy == Strategy::sync && options_.early_ends);
-  return (uneven ? estimates_.tokens_of(known.expected.value, !looks_up)
-                 : estimates_.tokens(known.window.value)) /
-         known.seconds.value;
+  return estimates_.tokens_of(known.expected.value, !looks_up) / known.seconds.value;
 }
 
 /// Returns the chance of a token that brings just what is decoded in the time that it takes, by the
@@ -180,12 +179,13 @@ double SpeculationPolicy::least_chance() const {
   const Arm& sync = arm(Strategy::sync);
   const double pass = estimates_.draft_seconds();
   const double plain = step_(sequences_);
-  if (!options_.early_ends || options_.window || sync.seconds.weight < rounds_timed || pass <= 0 ||
-      plain <= 0)
+  if (!options_.early_ends || options_.window ||
+      arm(load().strategy).seconds.weight < rounds_timed || pass <= 0 || plain <= 0)
     return 0;
   const int window = std::max(1, int(std::lround(sync.window.value)));
   const double row = (step_(sequences_ * (window + 1)) - plain) / window;
-  return rate(Strategy::sync) * ((sequences_ == 1 ? pass : 0) + std::max(0.0, row));
+  const double tokens = std::max(rate(Strategy::sync), rate(load().strategy));
+  return tokens * ((sequences_ == 1 ? pass : 0) + std::max(0.0, row));
 }
 
 EarlyEnd SpeculationPolicy::early_end() const {
@@ -344,7 +344,7 @@ void SpeculationPolicy::time(const RoundObservation& round) {
   Arm& used = arm(strategy_of(round));
   used.seconds.add(unless_stalled(round.round_seconds, used.seconds.value), 1, round_memory);
   used.window.add(estimates_.mean_window(round), 1, round_memory);
-  used.expected.add(estimates_.expected_tokens(round), 1, tokens_memory);
+  used.expected.add(estimates_.expected_tokens(round), 1, round_memory);
 }
 
 void SpeculationPolicy::steer() {

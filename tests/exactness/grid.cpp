@@ -4,6 +4,7 @@
 //   simulated_grid [TOKENS]          every window of 1 to 8, and batches of 1, 4 and 16
 //   simulated_grid [TOKENS] SEEDS    one sequence, low acceptances and cheap drafts too, each mode
 //                                    with the window that theory has for it, for so many seeds
+//   simulated_grid TOKENS SEEDS A C  the same of one acceptance and cost
 #include "paceline/engine.hpp"
 #include "sampling/theory.hpp"
 #include "tools/overlap_model.hpp"
@@ -137,9 +138,15 @@ int main(int argc, char** argv) {
   const int tokens = argc > 1 ? int(std::strtol(argv[1], nullptr, 10)) : 20'000;
   if (argc > 2) {
     const int seeds = int(std::strtol(argv[2], nullptr, 10));
+    std::vector<double> acceptances{0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9};
+    std::vector<double> costs{0.01, 0.02, 0.05, 0.1, 0.2};
+    if (argc > 4) {
+      acceptances = {std::strtod(argv[3], nullptr)};
+      costs = {std::strtod(argv[4], nullptr)};
+    }
     for (int seed = 1; seed <= seeds; ++seed)
-      for (const double a : {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9})
-        for (const double c : {0.01, 0.02, 0.05, 0.1, 0.2})
+      for (const double a : acceptances)
+        for (const double c : costs)
           run_where_it_pays({a, c, 1, 100 * seed}, tokens);
     return 0;
   }

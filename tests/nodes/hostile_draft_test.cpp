@@ -34,6 +34,7 @@ EngineOptions with(const LyingNode& node) {
   options.speculation = SpeculationMode::overlap;
   options.lookahead = Lookahead::fork;
   options.window = 3;
+  options.log = unheard;
   return options;
 }
 

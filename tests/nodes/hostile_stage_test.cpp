@@ -42,6 +42,7 @@ EngineOptions in_stages_with(const LyingNode& node) {
   options.faults.restarts_forgotten = 1ms;
   options.faults.stage_patience = 2s;
   options.speculation = SpeculationMode::off;
+  options.log = unheard;
   return options;
 }
 
@@ -218,7 +219,7 @@ TEST_CASE("a stage's node that lies is left for the reserve") {
   const Answer answer = ask(engine, any_request());
   CHECK_FALSE(answer.end().error);
   CHECK(answer.tokens == expected);
-  CHECK(node.cut_off());
+  CHECK(node.await_cut_off());
 }
 
 TEST_CASE("what a stage's node says of itself when an engine opens is refused, or does no harm") {
