@@ -59,6 +59,24 @@ struct FadingMean {
   void limit(double most) { weight = weight < most ? weight : most; }
 };
 
+/// The slope of a line through points (least squares) that forgets as FadingMean does.
+struct FadingSlope {
+  FadingMean x, y, xx, xy;
+
+  void add(double at, double value, double memory) {
+    x.add(at, 1, memory);
+    y.add(value, 1, memory);
+    xx.add(at * at, 1, memory);
+    xy.add(at * value, 1, memory);
+  }
+  /// spread: squared distances from the mean, in all, at which the points outweigh the prior.
+  double value(double prior, double spread) const {
+    const double rise = x.weight * (xy.value - x.value * y.value);
+    const double run = x.weight * (xx.value - x.value * x.value);
+    return (rise + spread * prior) / (run + spread);
+  }
+};
+
 /// Returns `seconds`, but at most three times the expected time: one stall must not pass for the
 /// speed of a machine. A real change comes again and is followed in a few steps. expected: 0 when
 /// nothing is known yet.

@@ -23,6 +23,8 @@ constexpr double probe_budget = 0.0075;
 constexpr int first_pause = 12;
 constexpr int longest_pause = 2048;
 constexpr int longest_costly_pause = 16 * longest_pause;
+constexpr double slope_memory = 1000;    // rounds; a pair and a machine change little
+constexpr double slope_spread = 20;      // squared tokens: some ten rounds of windows that differ
 constexpr double rounds_timed = 4;       // rounds that say well enough what a round takes
 constexpr int rounds_per_lookahead = 16; // choosing it takes some thousand operations
 constexpr double guesses_wanted = 64;    // rejections, before forks are judged by their odds
@@ -172,20 +174,29 @@ double SpeculationPolicy::rate(Strategy strategy) const {
   return estimates_.tokens_of(known.expected.value, !looks_up) / known.seconds.value;
 }
 
-/// Returns the chance of a token that brings just what is decoded in the time that it takes, by the
-/// rate so far (Dinkelbach 1967, "On nonlinear fractional programming"); 0: it is not known yet.
-/// Several sequences share a pass, which none of them spares the others by ending.
-double SpeculationPolicy::least_chance() const {
-  const Arm& sync = arm(Strategy::sync);
+/// Returns what a token more adds to a round of `sync`: what rounds of other lengths have shown, or
+/// else a pass and a row; 0: it is not known yet. Several sequences share a pass, which none of
+/// them spares the others by ending.
+double SpeculationPolicy::token_seconds() const {
   const double pass = estimates_.draft_seconds();
   const double plain = step_(sequences_);
-  if (!options_.early_ends || options_.window ||
-      arm(load().strategy).seconds.weight < rounds_timed || pass <= 0 || plain <= 0)
+  if (pass <= 0 || plain <= 0)
     return 0;
+  const Arm& sync = arm(Strategy::sync);
   const int window = std::max(1, int(std::lround(sync.window.value)));
-  const double row = (step_(sequences_ * (window + 1)) - plain) / window;
-  const double tokens = std::max(rate(Strategy::sync), rate(load().strategy));
-  return tokens * ((sequences_ == 1 ? pass : 0) + std::max(0.0, row));
+  const double row = std::max(0.0, (step_(sequences_ * (window + 1)) - plain) / window);
+  if (sequences_ > 1)
+    return row;
+  return std::max(pass, sync.per_token.value(pass + row, slope_spread));
+}
+
+/// Returns the chance of a token that brings just what is decoded in the time that it takes, by the
+/// best rate so far (Dinkelbach 1967, "On nonlinear fractional programming"); 0: it is not known
+/// yet.
+double SpeculationPolicy::least_chance() const {
+  if (!options_.early_ends || options_.window || arm(load().strategy).seconds.weight < rounds_timed)
+    return 0;
+  return std::max(rate(Strategy::sync), rate(load().strategy)) * token_seconds();
 }
 
 EarlyEnd SpeculationPolicy::early_end() const {
@@ -342,7 +353,9 @@ void SpeculationPolicy::time(const RoundObservation& round) {
   if (strategy_of(round) != last_strategy_ || (round.formed > 0 && round.window == 0))
     return;
   Arm& used = arm(strategy_of(round));
-  used.seconds.add(unless_stalled(round.round_seconds, used.seconds.value), 1, round_memory);
+  const double seconds = unless_stalled(round.round_seconds, used.seconds.value);
+  used.seconds.add(seconds, 1, round_memory);
+  used.per_token.add(round.window, seconds, slope_memory);
   used.window.add(estimates_.mean_window(round), 1, round_memory);
   used.expected.add(estimates_.expected_tokens(round), 1, round_memory);
 }

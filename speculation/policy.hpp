@@ -95,6 +95,7 @@ private:
     FadingMean seconds;     ///< Time of a round.
     FadingMean window;      ///< Rows per sequence, less one.
     FadingMean expected;    ///< Expected tokens per sequence, for the windows of the rounds.
+    FadingSlope per_token;  ///< Time of a round over its longest window.
     int choice = 0;         ///< Window to use.
     int pause = 0;          ///< Rounds until it is probed.
     int pause_at_least = 0; ///< Least pause; doubled by each probe that fails.
@@ -117,6 +118,7 @@ private:
   double rate(Strategy strategy) const;
   void enter_load(int sequences);
   double v(int window) const;
+  double token_seconds() const;
   double least_chance() const;
   int best_window(double acceptance, const std::function<double(int)>& drafting) const;
   int best_overlapped(double a, double c) const;
