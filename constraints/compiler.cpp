@@ -14,6 +14,7 @@
 #include <mutex>
 #include <new>
 #include <optional>
+#include <tuple>
 
 namespace paceline::constraints {
 namespace {
@@ -111,7 +112,8 @@ private:
   };
 
   static bool same(const Constraint& a, const Constraint& b) {
-    return a.kind == b.kind && a.text == b.text && a.choices == b.choices;
+    return std::tie(a.kind, a.text, a.choices, a.any_whitespace) ==
+           std::tie(b.kind, b.text, b.choices, b.any_whitespace);
   }
 
   std::optional<Result<CompiledForm>> kept(const Constraint& form) {
@@ -164,8 +166,8 @@ private:
     using Kind = Constraint::Kind;
     xgrammar::GrammarCompiler& compiler = this->compiler();
     switch (form.kind) {
-    case Kind::json: return schema(any_object, false, true);
-    case Kind::json_schema: return schema(form.text, true, true);
+    case Kind::json: return schema(any_object, false, form.any_whitespace);
+    case Kind::json_schema: return schema(form.text, true, form.any_whitespace);
     case Kind::regex: return compiler.CompileRegex(form.text);
     case Kind::choice: return compiler.CompileGrammar(grammar_of(form.choices));
     case Kind::grammar: return compiler.CompileGrammar(form.text);
@@ -178,6 +180,8 @@ private:
   /// by it, so an error is no matter.
   std::optional<xgrammar::CompiledGrammar> compiled_as_usual(const Constraint& form) {
     using Kind = Constraint::Kind;
+    if (!form.any_whitespace)
+      return std::nullopt; // the form itself is like this
     const Warnings warnings;
     try {
       switch (form.kind) {

@@ -151,6 +151,8 @@ Result<void> check_form(const Constraint& form) {
     return bad(form.text.empty() ? "Constraint::text is empty"
                                  : "this form has no Constraint::text",
                form.text.empty() ? "give the form" : "leave it out");
+  if (!form.any_whitespace && form.kind != Kind::json && form.kind != Kind::json_schema)
+    return bad("Constraint::any_whitespace is false for another form than JSON", "leave it out");
   switch (form.kind) {
   case Kind::json: return {};
   case Kind::json_schema: return object_of("the JSON schema", form.text).and_then(check_schema);

@@ -309,6 +309,10 @@ Result<std::optional<Constraint>> form_of(const AnswerPlan& plan) {
   auto held = answer(plan);
   if (!held)
     return plan.form;
+  if (plan.form && !plan.form->any_whitespace)
+    return fail(ErrorCode::unsupported,
+                "an answer behind reasoning, or beside calls, has free blanks in its JSON",
+                "leave out Constraint::any_whitespace (disable_any_whitespace)");
   const bool any_text_fits = plan.calls == AnswerPlan::Calls::allowed && !plan.form;
   json::object tag{{"type", "structural_tag"},
                    {"format", behind_reasoning(plan, std::move(*held), any_text_fits)}};

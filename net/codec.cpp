@@ -199,6 +199,7 @@ void write_constraint(v1::GenerateRequest& to, const std::optional<Constraint>& 
   out.set_text(utf8(from->text, "Constraint::text"));
   for (const std::string& choice : from->choices)
     out.add_choices(utf8(choice, "Constraint::choices"));
+  out.set_disable_any_whitespace(!from->any_whitespace);
 }
 
 std::optional<Constraint> read_constraint(const v1::GenerateRequest& from) {
@@ -207,7 +208,8 @@ std::optional<Constraint> read_constraint(const v1::GenerateRequest& from) {
   const v1::Constraint& given = from.constraint();
   return Constraint{from_schema(constraint_kinds, given.kind(), "kind of constraint"),
                     given.text(),
-                    {given.choices().begin(), given.choices().end()}};
+                    {given.choices().begin(), given.choices().end()},
+                    !given.disable_any_whitespace()};
 }
 
 void write_rest(v1::GenerateRequest& to, const Request& from) {

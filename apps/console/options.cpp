@@ -120,6 +120,14 @@ void add_form_options(CLI::App& app, Request& request) {
   auto* grammar =
       add("--grammar", Constraint::Kind::grammar, true, "What the EBNF (GBNF) in this file allows");
   auto* regex = add("--regex", Constraint::Kind::regex, false, "What this expression matches");
+  app.add_flag_function(
+         "--disable-any-whitespace",
+         [&request](std::int64_t) {
+           if (request.constraint) // otherwise what is missing is told
+             request.constraint->any_whitespace = false;
+         },
+         "The JSON has one blank behind each comma and colon, and no other")
+      ->needs(schema);
   schema->excludes(grammar)->excludes(regex);
   grammar->excludes(regex);
 }

@@ -54,6 +54,13 @@ public:
     if (!value->get_string().empty())
       take(from, field.name, {field.kind, std::string(value->get_string()), {}});
   }
+  /// Allows the form, which must be JSON, no blanks but those that are usual.
+  void disable_any_whitespace(Fields& from, std::string_view name) {
+    if (!form_ ||
+        (form_->constraint.kind != Kind::json && form_->constraint.kind != Kind::json_schema))
+      return from.wrong(name, "left out: it is for JSON");
+    form_->constraint.any_whitespace = false;
+  }
   std::optional<Form> taken() { return std::move(form_); }
 
 private:
@@ -143,8 +150,10 @@ void read_structured_outputs(Fields& fields, Forms& forms) {
     forms.take(inner, field);
   if (inner.boolean("json_object") == true)
     forms.take(inner, "json_object", {Kind::json, "", {}});
-  for (const char* other : {"disable_fallback", "disable_any_whitespace",
-                            "disable_additional_properties", "whitespace_pattern"})
+  if (inner.boolean("disable_any_whitespace") == true)
+    forms.disable_any_whitespace(inner, "disable_any_whitespace");
+  for (const char* other :
+       {"disable_fallback", "disable_additional_properties", "whitespace_pattern"})
     if (const auto* value = inner.find(other); value && *value != json::value(false))
       inner.wrong(other, "left out: it is not supported");
   fields.wrong(inner.error());

@@ -74,6 +74,9 @@ struct Constraint {
   Kind kind = Kind::json;
   std::string text{};                 ///< The schema, expression, grammar or tag.
   std::vector<std::string> choices{}; ///< Texts, for `choice`.
+  /// For JSON: blanks may stand between its parts. false: there is one behind each comma and colon,
+  /// and no other, so that the form leaves less to the model, and drafts more.
+  bool any_whitespace = true;
 };
 
 struct Request {

@@ -38,6 +38,8 @@ def constraint_of(form: Any) -> Any:
     if not isinstance(form, Mapping):
         return form
     constraint = _native.Constraint()
+    form = dict(form)
+    constraint.any_whitespace = form.pop("any_whitespace", True)
     for kind, text in form.items():
         constraint.kind = kind
         if kind == "choice":
@@ -61,7 +63,8 @@ class Request(_native.Request):
 
     The fields are those of the library's Request and Sampling (include/paceline/request.hpp), and
     can be read and set as attributes. A constraint is {"json": None}, {"json_schema": {...}},
-    {"regex": "..."}, {"choice": [...]}, {"grammar": "..."} or {"structural_tag": {...}}.
+    {"regex": "..."}, {"choice": [...]}, {"grammar": "..."} or {"structural_tag": {...}}; beside
+    JSON, "any_whitespace": False leaves one blank behind each comma and colon, and no other.
     """
 
     __slots__ = ()

@@ -44,6 +44,7 @@ void add_request(nb::module_& module) {
   field<&Constraint::kind>(constraint, "kind");
   field<&Constraint::text>(constraint, "text");
   field<&Constraint::choices>(constraint, "choices");
+  field<&Constraint::any_whitespace>(constraint, "any_whitespace");
 
   nb::class_<Request> type(module, "Request");
   type.def(nb::init<>()).def(nb::init<const Request&>());

@@ -28,13 +28,19 @@ public:
   auto compile(Constraint::Kind kind, std::string text) {
     return compiler_.compile({kind, std::move(text), {}});
   }
+  auto usual_json(std::string schema) {
+    return compiler_.compile({Constraint::Kind::json_schema, std::move(schema), {}, false});
+  }
   auto choice(std::vector<std::string> choices) {
     return compiler_.compile({Constraint::Kind::choice, "", std::move(choices)});
   }
 
   /// What is said to a form that is refused; "taken": it is not.
   std::string refusal(Constraint::Kind kind, std::string text) {
-    const auto form = compile(kind, std::move(text));
+    return refusal_of({kind, std::move(text), {}});
+  }
+  std::string refusal_of(const Constraint& asked) {
+    const auto form = compiler_.compile(asked);
     return form ? "taken" : form.error().text();
   }
 

@@ -126,6 +126,34 @@ TEST_CASE("a form says what comes next wherever all that may come is the beginni
   CHECK(!Forms::told(*open, forms.tokenizer().encode("a", false))); // the text may end there
 }
 
+TEST_CASE("JSON without free blanks has those that are usual, and its form knows them") {
+  Forms forms;
+  const std::string schema = R"({"type": "object", "properties": {"given_name": {"type": "integer"},
+      "age": {"type": "integer"}}, "required": ["given_name", "age"]})";
+  const auto usual = forms.usual_json(schema).value();
+  const auto free = forms.compile(Constraint::Kind::json_schema, schema).value();
+  CHECK(forms.holds(*usual, R"({"given_name": 3, "age": 4})"));
+  for (const char* text : {R"({"given_name":3,"age":4})", R"({ "given_name": 3, "age": 4})",
+                           R"({"given_name": 3,  "age": 4})"}) {
+    CHECK(!forms.holds(*usual, text));
+    CHECK(forms.holds(*free, text));
+  }
+  const auto guessed = [&](const sampling::Constraint& form) {
+    std::vector<TokenId> output;
+    int guesses = 0;
+    for (auto told = Forms::told(form, output); told; told = Forms::told(form, output)) {
+      guesses += told->kind == sampling::FormToken::Kind::usual;
+      output.push_back(told->token);
+    }
+    CHECK(forms.tokenizer().decode(output) == R"({"given_name": )");
+    return guesses;
+  };
+  CHECK(guessed(*usual) <= 1); // a digit's token may begin with the blank
+  CHECK(guessed(*free) > 1);
+  const auto regex = forms.refusal_of({Constraint::Kind::regex, "a", {}, false});
+  CHECK(regex.find("any_whitespace") != std::string::npos);
+}
+
 TEST_CASE("JSON goes on with the blanks that are usual, and with keys alone where it has others") {
   using Kind = sampling::FormToken::Kind;
   Forms forms;

@@ -227,6 +227,10 @@ TEST_CASE("a form is read by each of its names, and a second one is refused") {
     CHECK(form(schema).kind == Kind::json_schema);
     CHECK(form(schema).text == R"({"type":"array"})");
   }
+  CHECK(form(R"("structured_outputs": {"json": {}, "disable_any_whitespace": false})")
+            .any_whitespace);
+  CHECK(!form(R"("structured_outputs": {"json": {}, "disable_any_whitespace": true})")
+             .any_whitespace);
   for (const char* regex : {R"("structured_outputs": {"regex": "a+"})", R"("guided_regex": "a+")",
                             R"("regex": "a+")"}) {
     CHECK(form(regex).kind == Kind::regex);
@@ -251,6 +255,10 @@ TEST_CASE("a form is read by each of its names, and a second one is refused") {
   check_refused(completion(R"("response_format": {"type": "json_schema"})"),
                 "response_format.json_schema");
   check_refused(completion(R"("structured_outputs": {"json": 7})"), "structured_outputs.json");
+  for (const char* other :
+       {R"({"regex": "a", "disable_any_whitespace": true})", R"({"disable_any_whitespace": true})"})
+    check_refused(completion(R"("structured_outputs": )" + std::string(other)),
+                  "structured_outputs.disable_any_whitespace");
   check_refused(completion(R"("structured_outputs": {"whitespace_pattern": " "})"),
                 "structured_outputs.whitespace_pattern");
 }
