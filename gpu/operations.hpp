@@ -107,9 +107,9 @@ struct AttentionOptions {
 };
 
 /// The activation of a feed-forward layer: x sigmoid(x), GELU in its tanh form (Hendrycks and
-/// Gimpel 2016), x sigmoid(alpha x) with bounds (OpenAI's gpt-oss, 2025), GELU as it is defined, or
-/// max(x, 0).
-enum class Activation { silu, gelu_tanh, clamped_silu, gelu, relu };
+/// Gimpel 2016), x sigmoid(alpha x) with bounds (OpenAI's gpt-oss, 2025), GELU as it is defined,
+/// max(x, 0), or the square of that (So et al. 2021, "Primer", section 3).
+enum class Activation { silu, gelu_tanh, clamped_silu, gelu, relu, relu_squared };
 
 /// How a gated feed-forward layer makes one number of a gate x and a value u: activation(x) u. With
 /// clamped_silu it is min(x, limit) sigmoid(alpha min(x, limit)) (max(-limit, min(u, limit)) + 1).
@@ -290,10 +290,8 @@ public:
   /// recurrence.
   virtual void short_convolution(Tensor out, Tensor in, const ShortConvolution& convolution,
                                  std::span<const StateRun> runs, const StateLayer& states) = 0;
-  /// Normalises each head of `width` numbers in place, as rms_norm does, and then multiplies it by
-  /// silu(gates). weight: [width], f32.
-  virtual void gated_rms_norm(Tensor x, Tensor gates, const float* weight, int width,
-                              float epsilon) = 0;
+  /// Normalises and gates what a recurrence gives, in place. x, gates: [rows, values]
+  virtual void gated_rms_norm(Tensor x, Tensor gates, const GatedNorm& norm) = 0;
   /// Gates in[r, n + i] by in[r, i] (Gating); in: [rows, 2 n], out: [rows, n].
   virtual void gate(Tensor out, Tensor in, const Gating& gating) = 0;
   /// Sets out = activation(in), of a feed-forward without gates; not clamped_silu; may be in place.

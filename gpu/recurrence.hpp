@@ -67,6 +67,18 @@ struct Recurrence {
   bool operator==(const Recurrence&) const = default;
 };
 
+/// An RMS norm of each `width` numbers that follow each other in a row, and its gates: the numbers
+/// are multiplied by silu(gate) behind it or, with `gates_first`, before it.
+struct GatedNorm {
+  const float* weight =
+      nullptr; ///< [width], or [values] with `gates_first`; f32, in device memory.
+  int width = 0;
+  float epsilon = 0;
+  bool gates_first = false;
+
+  bool operator==(const GatedNorm&) const = default;
+};
+
 /// A short causal convolution between two gates (Liquid AI's LFM 2, 2025). A row has gates g, gates
 /// h and values x, `channels` of each; it gives h (c + sum over the last `taps` rows, its own the
 /// last, of kernel * (g x)). Constants are f32, in device memory.

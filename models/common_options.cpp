@@ -1,5 +1,6 @@
 #include "models/common_options.hpp"
 
+#include "gpu/limits.hpp"
 #include "models/limits.hpp"
 #include "models/rope.hpp"
 
@@ -52,6 +53,12 @@ void rotate_windows_apart(text::JsonFields& fields, ModelConfig& c, double theta
     layer.rope = layer.window > 0 ? 1 : 0;
 }
 
+void rotate_nothing(ModelConfig& c) {
+  c.ropes.clear();
+  for (LayerConfig& layer : c.mixers)
+    layer.rope = -1;
+}
+
 void check_recurrence(text::JsonFields& fields, const gpu::Recurrence& rule,
                       const char* value_heads, const char* key_heads) {
   if (rule.value_heads % rule.key_heads != 0)
@@ -84,6 +91,34 @@ void read_mixture(text::JsonFields& fields, ModelConfig& c, const char* count, i
   for (int i = 0; i < c.layers; ++i)
     mixture.layers.push_back(mixes(i));
   c.mixture = std::move(mixture);
+}
+
+namespace {
+
+/// Reads the groups to which a router limits the experts of a row.
+void read_groups(text::JsonFields& fields, MixtureConfig& mixture) {
+  gpu::RouterOptions& router = mixture.router;
+  router.groups = int(fields.integer("n_group", 1, gpu::limits::router_groups_max, 1));
+  router.groups_used = int(fields.integer("topk_group", 1, gpu::limits::router_groups_max, 1));
+  const int size = mixture.experts / router.groups;
+  if (router.groups_used > router.groups || mixture.experts % router.groups != 0 ||
+      (router.groups > 1 && size < 2) || mixture.top_k > router.groups_used * size)
+    fields.wrong(ErrorCode::corrupt,
+                 fmt::format("{} experts in {} groups ({}), of which a row goes to {} ({}), give "
+                             "it no {}",
+                             mixture.experts, router.groups, fields.spelled("n_group"),
+                             router.groups_used, fields.spelled("topk_group"), mixture.top_k),
+                 "the checkpoint contradicts itself");
+}
+
+} // namespace
+
+void read_sigmoid_router(text::JsonFields& fields, MixtureConfig& mixture, bool normalised) {
+  gpu::RouterOptions& router = mixture.router;
+  router.scores = gpu::RouterScores::sigmoid;
+  router.normalised = fields.boolean("norm_topk_prob", normalised);
+  router.scale = float(fields.number("routed_scaling_factor", 1e-6, 1e6, 1));
+  read_groups(fields, mixture);
 }
 
 } // namespace paceline::models

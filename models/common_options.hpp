@@ -27,6 +27,9 @@ void set_windows(text::JsonFields& fields, ModelConfig& config, int window,
 /// object that gives one.
 void rotate_windows_apart(text::JsonFields& fields, ModelConfig& config, double theta);
 
+/// Makes all layers those that do not encode positions.
+void rotate_nothing(ModelConfig& config);
+
 /// Checks the sizes of a recurrence, whose heads have such keys.
 void check_recurrence(text::JsonFields& fields, const gpu::Recurrence& rule,
                       const char* value_heads, const char* key_heads);
@@ -36,5 +39,8 @@ int width_of(text::JsonFields& fields, const char* key, int absent);
 /// Reads a mixture in the layers that `mixes` says. count: what the file calls the experts' number.
 void read_mixture(text::JsonFields& fields, ModelConfig& config, const char* count, int ffn,
                   const std::function<bool(int layer)>& mixes);
+/// Reads a router like that of DeepSeek-V3 (DeepSeek-AI 2024, section 2.1.2), whose scores are
+/// sigmoids. normalised: what "norm_topk_prob" is where the file does not say it.
+void read_sigmoid_router(text::JsonFields& fields, MixtureConfig& mixture, bool normalised);
 
 } // namespace paceline::models

@@ -68,27 +68,38 @@ gpu::KvLayout ModelConfig::pages_of(int layer, int first, int page_tokens, gpu::
           std::size_t(page_tokens) * token_bytes(first, stored - first, dtype)};
 }
 
+int ModelConfig::first_attending() const {
+  int layer = 0;
+  while (layer + 1 < layers && !attends(layer))
+    ++layer;
+  return layer;
+}
+
 int ModelConfig::recurrent_in(int first, int count) const {
-  return int(std::count_if(mixers.begin() + first, mixers.begin() + first + count,
-                           [](const LayerConfig& l) { return l.mixer != Mixer::attention; }));
+  int recurrent = 0;
+  for (int layer = first; layer < first + count; ++layer)
+    recurrent += is_recurrent(layer);
+  return recurrent;
 }
 
 int ModelConfig::mixer_outputs(int layer) const {
   switch (mixers[std::size_t(layer)].mixer) {
   case Mixer::attention: return attention_outputs(layer);
   case Mixer::recurrence: return recurrence->outputs();
-  case Mixer::short_convolution: break;
+  case Mixer::short_convolution: return short_convolution().row();
+  case Mixer::none: break;
   }
-  return short_convolution().row();
+  return 0;
 }
 
 int ModelConfig::mixer_values(int layer) const {
   switch (mixers[std::size_t(layer)].mixer) {
   case Mixer::attention: return heads * head_dim_in(layer);
   case Mixer::recurrence: return recurrence->rule.values();
-  case Mixer::short_convolution: break;
+  case Mixer::short_convolution: return hidden;
+  case Mixer::none: break;
   }
-  return hidden;
+  return 0;
 }
 
 gpu::ShortConvolution ModelConfig::short_convolution() const {

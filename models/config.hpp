@@ -29,6 +29,7 @@ enum class Mixer {
   attention,
   recurrence,        ///< gpu::Recurrence, like the next with a state for each sequence.
   short_convolution, ///< gpu::ShortConvolution
+  none,              ///< The layer is a feed-forward alone.
 };
 
 /// What a layer has of its own.
@@ -36,7 +37,8 @@ struct LayerConfig {
   int window = 0; ///< Positions that a row of attention sees; 0: all.
   int rope = 0;   ///< Index of ModelConfig::ropes; -1: positions are not encoded (NoPE).
   Mixer mixer = Mixer::attention;
-  int kv_heads = 0; ///< 0: the model's, as with the next two.
+  bool feeds = true; ///< It has a feed-forward behind its mixer.
+  int kv_heads = 0;  ///< 0: the model's, as with the next two.
   int head_dim = 0;
   int ffn = 0;
   /// The earlier layer whose keys and values it reads, and so has none of its own (Brandon et al.
@@ -57,7 +59,8 @@ struct RecurrenceConfig {
   gpu::Recurrence rule;         ///< Without its constants.
   bool kernel_bias = false;     ///< The convolution adds biases.
   bool projection_bias = false; ///< The products before and behind it add biases.
-  float norm_epsilon = 1e-6f;   ///< Of the norm behind it.
+  int norm_width = 0; ///< Numbers that the norm behind it takes together (gpu::GatedNorm).
+  float norm_epsilon = 1e-6f;
 
   bool sums() const { return rule.update == gpu::StateUpdate::sum; } ///< Else it is `delta`.
   /// Returns the column of the gates of its values in what the product before it gives for a row:
@@ -178,12 +181,11 @@ struct ModelConfig {
   int features() const { return fusion ? hidden : int(taps.size()) * hidden; }
   int kv_heads_in(int layer) const { return own_or(kv_heads, &LayerConfig::kv_heads, layer); }
   int head_dim_in(int layer) const { return own_or(head_dim, &LayerConfig::head_dim, layer); }
-  int ffn_in(int layer) const { return own_or(ffn, &LayerConfig::ffn, layer); }
+  /// Returns the width of a layer's dense feed-forward; 0: it has none at all.
+  int ffn_in(int layer) const { return feeds(layer) ? own_or(ffn, &LayerConfig::ffn, layer) : 0; }
   int widest_head() const;
   /// Returns whether a layer leaves keys and values of its own in the pages.
-  bool stores(int layer) const {
-    return !is_recurrent(layer) && mixers[std::size_t(layer)].keys_of < 0;
-  }
+  bool stores(int layer) const { return attends(layer) && mixers[std::size_t(layer)].keys_of < 0; }
   /// Returns the last layer that all rows of a prompt come into, for those behind read nothing of
   /// other rows; `layers`: they come out of the last layer.
   int last_for_all() const;
@@ -196,9 +198,12 @@ struct ModelConfig {
   gpu::KvLayout pages_of(int layer, int first, int page_tokens, gpu::DType dtype) const;
   /// Returns the widest window of the layers' attention; 0: some layer sees all positions.
   int window() const;
-  bool is_recurrent(int layer) const {
-    return mixers[std::size_t(layer)].mixer != Mixer::attention;
-  }
+  bool has_mixer(int layer) const { return mixers[std::size_t(layer)].mixer != Mixer::none; }
+  bool feeds(int layer) const { return mixers[std::size_t(layer)].feeds; }
+  bool attends(int layer) const { return mixers[std::size_t(layer)].mixer == Mixer::attention; }
+  bool is_recurrent(int layer) const { return has_mixer(layer) && !attends(layer); }
+  /// Returns the first layer with attention, or the last one if there is none.
+  int first_attending() const;
   /// Returns how many of the layers [first, first + count) are recurrent.
   int recurrent_in(int first, int count) const;
   bool has_states() const { return recurrent_in(0, layers) > 0; }

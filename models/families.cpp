@@ -9,6 +9,7 @@
 #include <cassert>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -16,15 +17,6 @@ namespace paceline::models {
 namespace json = boost::json;
 namespace {
 
-constexpr MtpTensors qwen_mtp{.prefix = "mtp.",
-                              .blocks = "layers.",
-                              .fusion = "fc",
-                              .token_norm = "pre_fc_norm_embedding",
-                              .fusion_norm = "pre_fc_norm_hidden",
-                              .final_norm = "norm",
-                              .embedding = "embed_tokens",
-                              .head = "lm_head",
-                              .goes_on_normed = true};
 constexpr MtpTensors glm_mtp{.prefix = "model.layers.{}.",
                              .blocks = "",
                              .fusion = "eh_proj",
@@ -47,9 +39,6 @@ const std::vector<ModelNames> gemma4_beside_towers{
      "lm_head",
      {"model.vision_tower.", "model.embed_vision.", "model.audio_tower.", "model.embed_audio."}}};
 
-const std::vector<ModelNames> qwen_beside_tower{
-    {"model.language_model.", "lm_head", {"mtp.", "model.visual."}}};
-
 constexpr OwnKey gpt_keys[] = {
     {"hidden_size", "n_embd"},         {"num_hidden_layers", "n_layer"},
     {"num_attention_heads", "n_head"}, {"max_position_embeddings", "n_positions"},
@@ -60,10 +49,6 @@ constexpr OwnKey neox_keys[] = {{"rms_norm_eps", "layer_norm_eps"},
                                 {"partial_rotary_factor", "rotary_pct"}};
 constexpr OwnKey gemma4_keys[] = {{"num_experts_per_tok", "top_k_experts"}};
 constexpr OwnKey opt_keys[] = {{"intermediate_size", "ffn_dim"}};
-constexpr OwnKey lfm2_keys[] = {{"rms_norm_eps", "norm_eps"},
-                                {"intermediate_size", "block_ff_dim"},
-                                {"tie_word_embeddings", "tie_embedding"}};
-
 /// Names of the GPTs, which folders also have without a prefix.
 std::vector<ModelNames> gpt_names(const char* positions) {
   std::vector<ModelNames> names;
@@ -129,90 +114,6 @@ constexpr BlockTensors olmo_tensors{"", "post_attention_layernorm", "",
 constexpr BlockTensors gemma_tensors{"input_layernorm", "post_attention_layernorm",
                                      "pre_feedforward_layernorm", "post_feedforward_layernorm"};
 
-const Family lfm2{.architecture = "Lfm2ForCausalLM",
-                  .model_type = "lfm2",
-                  .models = "LFM 2",
-                  .tensors = {.attention_norm = "operator_norm",
-                              .ffn_norm = "ffn_norm",
-                              .router = "feed_forward.gate",
-                              .experts = "feed_forward.experts.",
-                              .expert_gate = "w1",
-                              .expert_up = "w3",
-                              .expert_down = "w2",
-                              .choice_bias = "feed_forward.expert_bias",
-                              .query_norm = "self_attn.q_layernorm",
-                              .key_norm = "self_attn.k_layernorm",
-                              .recurrent = "conv.",
-                              .kernel = "conv",
-                              .attention_out = "self_attn.out_proj",
-                              .gate = "feed_forward.w1",
-                              .up = "feed_forward.w3",
-                              .down = "feed_forward.w2"},
-                  .names = {{.final_norm = "embedding_norm"}},
-                  .qk_norm = QkNorm::per_head,
-                  .tied_embedding = true,
-                  .norm_epsilon = 1e-5,
-                  .rope = {.theta = 1'000'000},
-                  .keys = lfm2_keys,
-                  .read = read_lfm2};
-
-/// Returns the family of LFM 2's mixtures.
-Family lfm2_moe() {
-  Family family = lfm2;
-  family.architecture = "Lfm2MoeForCausalLM";
-  family.model_type = "lfm2_moe";
-  family.models = "LFM 2 MoE";
-  family.read = read_lfm2_moe;
-  return family;
-}
-
-const Family granite_moe{.architecture = "GraniteMoeForCausalLM",
-                         .model_type = "granitemoe",
-                         .models = "Granite 3 MoE",
-                         .tensors = {.router = "block_sparse_moe.router.layer",
-                                     .experts = "block_sparse_moe.",
-                                     .expert_down = "output_linear",
-                                     .expert_gate_up = "input_linear",
-                                     .stacked_gate_up = "input_linear.weight",
-                                     .stacked_down = "output_linear.weight",
-                                     .shared_expert = "shared_mlp.",
-                                     .recurrent = "mamba.",
-                                     .gate_up = "shared_mlp.input_linear",
-                                     .down = "shared_mlp.output_linear"},
-                         .read = read_granite_moe};
-
-/// Returns a family that adds to Granite 3 MoE.
-Family granite_beside(const char* architecture, const char* model_type, const char* models,
-                      decltype(Family::read) read) {
-  Family family = granite_moe;
-  family.architecture = architecture;
-  family.model_type = model_type;
-  family.models = models;
-  family.read = read;
-  return family;
-}
-
-const Family qwen3_5{.architecture = "Qwen3_5ForCausalLM",
-                     .model_type = "qwen3_5_text",
-                     .models = "Qwen 3.5 and 3.6 (text)",
-                     .names = {{.others = {"mtp.", "model.visual."}}},
-                     .mtp = &qwen_mtp,
-                     .qk_norm = QkNorm::per_head,
-                     .norms_plus_one = true,
-                     .rope = {.partial = true, .rotated = 0.25},
-                     .head_dim = 256,
-                     .read = read_qwen3_5};
-const Family qwen3_5_moe{.architecture = "Qwen3_5MoeForCausalLM",
-                         .model_type = "qwen3_5_moe_text",
-                         .models = "Qwen 3.5 and 3.6 MoE (text)",
-                         .tensors = {.shared_expert = "mlp.shared_expert."},
-                         .names = {{.others = {"mtp.", "model.visual."}}},
-                         .mtp = &qwen_mtp,
-                         .qk_norm = QkNorm::per_head,
-                         .norms_plus_one = true,
-                         .rope = {.partial = true, .rotated = 0.25},
-                         .head_dim = 256,
-                         .read = read_qwen3_5_moe};
 const Family gemma3{.architecture = "Gemma3ForCausalLM",
                     .model_type = "gemma3_text",
                     .models = "Gemma 3 (text)",
@@ -247,19 +148,8 @@ const Family gemma4{.architecture = "Gemma4ForCausalLM",
                     .activation = "gelu_pytorch_tanh",
                     .read = read_gemma4};
 
-/// Returns the family of models that see, too: their folders have the text's configuration in an
-/// object of its own, and other names.
-Family also_sees(Family text, const char* architecture, const char* model_type, const char* models,
-                 std::vector<ModelNames> names) {
-  text.architecture = architecture;
-  text.model_type = model_type;
-  text.models = models;
-  text.text_config = "text_config";
-  text.names = std::move(names);
-  return text;
-}
-
-const Family families[] = {
+/// The families without recurrent layers.
+const Family common_families[] = {
     {.architecture = "LlamaForCausalLM",
      .model_type = "llama",
      .models = "Llama 2 and 3, TinyLlama, SmolLM 2"},
@@ -299,23 +189,6 @@ const Family families[] = {
      .qk_norm = QkNorm::per_head,
      .head_dim = 128,
      .read = read_qwen},
-    qwen3_5,
-    also_sees(qwen3_5, "Qwen3_5ForConditionalGeneration", "qwen3_5",
-              "Qwen 3.5 and 3.6 (the text part)", qwen_beside_tower),
-    qwen3_5_moe,
-    also_sees(qwen3_5_moe, "Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe",
-              "Qwen 3.5 and 3.6 MoE (the text part)", qwen_beside_tower),
-    {.architecture = "Qwen3NextForCausalLM",
-     .model_type = "qwen3_next",
-     .models = "Qwen 3 Next",
-     .tensors = {.shared_expert = "mlp.shared_expert.", .joined_heads = true},
-     .names = {{.others = {"mtp."}}},
-     .mtp = &qwen_mtp,
-     .qk_norm = QkNorm::per_head,
-     .norms_plus_one = true,
-     .rope = {.partial = true, .rotated = 0.25},
-     .head_dim = 256,
-     .read = read_qwen3_next},
     {.architecture = "Qwen2MoeForCausalLM",
      .model_type = "qwen2_moe",
      .models = "Qwen 1.5 and 2 MoE",
@@ -371,13 +244,6 @@ const Family families[] = {
      .model_type = "granite",
      .models = "Granite 3",
      .read = read_granite},
-    granite_moe,
-    granite_beside("GraniteMoeSharedForCausalLM", "granitemoeshared",
-                   "Granite 3 MoE with a shared expert", read_granite_moe_shared),
-    granite_beside("GraniteMoeHybridForCausalLM", "granitemoehybrid", "Granite 4",
-                   read_granite_hybrid),
-    lfm2,
-    lfm2_moe(),
     {.architecture = "Olmo2ForCausalLM",
      .model_type = "olmo2",
      .models = "OLMo 2",
@@ -460,10 +326,16 @@ const Family families[] = {
     codegen(),
 };
 
+std::vector<Family> all_families() {
+  std::vector<Family> all(std::begin(common_families), std::end(common_families));
+  std::ranges::move(hybrid_families(), std::back_inserter(all));
+  return all;
+}
+
 /// Lists all architectures: "LlamaForCausalLM, ..."
 std::string architectures() {
   std::vector<std::string_view> names;
-  for (const Family& family : families)
+  for (const Family& family : known_families())
     names.emplace_back(family.architecture);
   return fmt::format("{}", fmt::join(names, ", "));
 }
@@ -476,7 +348,7 @@ const Family* find_family(text::JsonFields& fields) {
   if (list && list->is_array() && list->get_array().size() == 1 && list->get_array()[0].is_string())
     name = list->get_array()[0].get_string();
   const std::string type = fields.string("model_type", "");
-  for (const Family& family : families)
+  for (const Family& family : known_families())
     if (list ? name == family.architecture : type == family.model_type)
       return &family;
   fields.wrong(ErrorCode::unsupported,
@@ -487,15 +359,25 @@ const Family* find_family(text::JsonFields& fields) {
 }
 
 const Family& family_of(const std::string& architecture) {
-  const auto at = std::find_if(std::begin(families), std::end(families), [&](const Family& family) {
-    return architecture == family.architecture;
-  });
-  assert(at != std::end(families));
+  const auto all = known_families();
+  const auto at = std::ranges::find(all, architecture, &Family::architecture);
+  assert(at != all.end());
   return *at;
 }
 
+Family also_sees(Family text, const char* architecture, const char* model_type, const char* models,
+                 std::vector<ModelNames> names) {
+  text.architecture = architecture;
+  text.model_type = model_type;
+  text.models = models;
+  text.text_config = "text_config";
+  text.names = std::move(names);
+  return text;
+}
+
 std::span<const Family> known_families() {
-  return families;
+  static const std::vector<Family> all = all_families();
+  return all;
 }
 
 } // namespace paceline::models

@@ -123,6 +123,8 @@ struct Family {
   bool tied_embedding = false;
   double norm_epsilon = 1e-6;
   RopeRules rope = {};
+  /// A list of layers in config.json, as long as "num_hidden_layers", which is missing then.
+  const char* layer_list = "";
   std::span<const OwnKey> keys = {}; ///< Those that the family calls otherwise.
   ShapeDefaults shape = {};
   int head_dim = 0; ///< 0: hidden size / heads
@@ -131,6 +133,13 @@ struct Family {
   /// Reads what only this family's config.json holds, after everything else; null: nothing.
   void (*read)(text::JsonFields&, ModelConfig&) = nullptr;
 };
+
+/// Returns those with recurrent layers, and those that they add to.
+std::vector<Family> hybrid_families();
+/// Returns the family of models that see, too: their folders have the text's configuration in an
+/// object of its own, and other names.
+Family also_sees(Family text, const char* architecture, const char* model_type, const char* models,
+                 std::vector<ModelNames> names);
 
 /// Returns null if the architecture is not known.
 const Family* find_family(text::JsonFields& fields);

@@ -86,22 +86,6 @@ void read_qwen2_moe(text::JsonFields& fields, ModelConfig& c) {
 
 namespace {
 
-/// Reads the groups to which a router limits the experts of a row.
-void read_groups(text::JsonFields& fields, MixtureConfig& mixture) {
-  gpu::RouterOptions& router = mixture.router;
-  router.groups = int(fields.integer("n_group", 1, gpu::limits::router_groups_max, 1));
-  router.groups_used = int(fields.integer("topk_group", 1, gpu::limits::router_groups_max, 1));
-  const int size = mixture.experts / router.groups;
-  if (router.groups_used > router.groups || mixture.experts % router.groups != 0 ||
-      (router.groups > 1 && size < 2) || mixture.top_k > router.groups_used * size)
-    fields.wrong(ErrorCode::corrupt,
-                 fmt::format("{} experts in {} groups ({}), of which a row goes to {} ({}), give "
-                             "it no {}",
-                             mixture.experts, router.groups, fields.spelled("n_group"),
-                             router.groups_used, fields.spelled("topk_group"), mixture.top_k),
-                 "the checkpoint contradicts itself");
-}
-
 /// Reads mixtures whose routers are those of DeepSeek-V3: behind the first layers, with a shared
 /// expert as wide as several others.
 void read_sigmoid_mixture(text::JsonFields& fields, ModelConfig& c, int shared, bool normalised) {
@@ -112,11 +96,7 @@ void read_sigmoid_mixture(text::JsonFields& fields, ModelConfig& c, int shared, 
   const auto count = fields.integer("n_shared_experts", 0, most, std::min(shared, most));
   c.mixture->shared_ffn = int(count) * ffn;
   c.mixture->choice_bias = true;
-  gpu::RouterOptions& router = c.mixture->router;
-  router.scores = gpu::RouterScores::sigmoid;
-  router.normalised = fields.boolean("norm_topk_prob", normalised);
-  router.scale = float(fields.number("routed_scaling_factor", 1e-6, 1e6, 1));
-  read_groups(fields, *c.mixture);
+  read_sigmoid_router(fields, *c.mixture, normalised);
 }
 
 } // namespace
@@ -171,6 +151,7 @@ void read_qwen3_5(text::JsonFields& fields, ModelConfig& c) {
   rule.value_dim = dims("linear_value_head_dim");
   rule.taps = int(fields.integer("linear_conv_kernel_dim", 1, gpu::limits::state_taps_max, 4));
   check_recurrence(fields, rule, "linear_num_value_heads", "linear_num_key_heads");
+  recurrence.norm_width = rule.value_dim;
   recurrence.norm_epsilon = c.norm_epsilon;
   c.recurrence = recurrence;
   c.output_gate = true;

@@ -26,6 +26,7 @@ void read_granite(text::JsonFields& fields, ModelConfig& config);
 void read_granite_moe(text::JsonFields& fields, ModelConfig& config);
 void read_granite_moe_shared(text::JsonFields& fields, ModelConfig& config);
 void read_granite_hybrid(text::JsonFields& fields, ModelConfig& config);
+void read_nemotron_h(text::JsonFields& fields, ModelConfig& config);
 void read_lfm2(text::JsonFields& fields, ModelConfig& config);
 void read_lfm2_moe(text::JsonFields& fields, ModelConfig& config);
 void read_qwen3_next(text::JsonFields& fields, ModelConfig& config);

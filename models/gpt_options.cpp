@@ -1,5 +1,6 @@
 // What the configurations of GPT-2 and of the families that grew from it say in their own way:
 // layer norms, feed-forwards without gates, and biases.
+#include "models/common_options.hpp"
 #include "models/families.hpp"
 #include "models/family_options.hpp"
 
@@ -18,9 +19,7 @@ void set_gpt(ModelConfig& c) {
 /// Gives every position a row of a table in place of a rotation. before: rows before position 0.
 void learn_positions(ModelConfig& c, int before) {
   c.positions = PositionTable{c.context + before, before};
-  c.ropes.clear();
-  for (LayerConfig& layer : c.mixers)
-    layer.rope = -1;
+  rotate_nothing(c);
 }
 
 void refuse(text::JsonFields& fields, const ModelConfig& c, const char* what, const char* hint) {

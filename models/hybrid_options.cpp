@@ -1,4 +1,4 @@
-// What the config.json of Granite and of LFM 2 says in its own way.
+// What the config.json of Granite, of LFM 2 and of Nemotron-H says in its own way.
 #include "gpu/limits.hpp"
 #include "models/common_options.hpp"
 #include "models/family_options.hpp"
@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace paceline::models {
@@ -65,20 +66,21 @@ void read_time_limit(text::JsonFields& fields, gpu::Recurrence& rule) {
   rule.time_most = float(most);
 }
 
-/// Reads the sizes of Granite 4's recurrent layers.
-RecurrenceConfig read_mamba2(text::JsonFields& fields, const ModelConfig& c) {
+/// Reads the sizes of Mamba-2's layers. groups: their key heads, if the file does not say it;
+/// values: of a row; 0: as many as the heads have.
+RecurrenceConfig read_mamba2(text::JsonFields& fields, int groups, std::int64_t values) {
   RecurrenceConfig recurrence;
   gpu::Recurrence& rule = recurrence.rule;
   rule.update = gpu::StateUpdate::sum;
-  rule.key_heads = int(fields.integer("mamba_n_groups", 1, limits::heads_max, 1));
+  rule.key_heads = int(fields.integer("mamba_n_groups", 1, limits::heads_max, groups));
   rule.value_heads = int(fields.integer("mamba_n_heads", 1, limits::heads_max, 128));
   rule.key_dim = int(fields.integer("mamba_d_state", 1, gpu::limits::state_dim_max));
-  const std::int64_t values = fields.integer("mamba_expand", 1, mamba_expand_max, 2) * c.hidden;
   const json::value* head = fields.find("mamba_d_head");
-  rule.value_dim = head && *head != "auto"
-                       ? int(fields.integer("mamba_d_head", 1, gpu::limits::state_dim_max))
-                       : int(values / rule.value_heads);
-  if (std::int64_t(rule.values()) != values || rule.value_dim > gpu::limits::state_dim_max)
+  rule.value_dim = values > 0 && (!head || *head == "auto")
+                       ? int(values / rule.value_heads)
+                       : int(fields.integer("mamba_d_head", 1, gpu::limits::state_dim_max));
+  if (values > 0 &&
+      (std::int64_t(rule.values()) != values || rule.value_dim > gpu::limits::state_dim_max))
     fields.wrong(
         ErrorCode::corrupt,
         fmt::format("{} heads of {} (mamba_n_heads, mamba_d_head) are not the {} numbers of "
@@ -121,7 +123,9 @@ void read_granite_hybrid(text::JsonFields& fields, ModelConfig& c) {
   }
   if (!c.has_states())
     return;
-  c.recurrence = read_mamba2(fields, c);
+  c.recurrence =
+      read_mamba2(fields, 1, fields.integer("mamba_expand", 1, mamba_expand_max, 2) * c.hidden);
+  c.recurrence->norm_width = c.recurrence->rule.values();
   c.recurrence->norm_epsilon = epsilon;
 }
 
@@ -171,11 +175,93 @@ void read_lfm2_moe(text::JsonFields& fields, ModelConfig& c) {
   read_mixture(fields, c, "num_experts", width_of(fields, "moe_intermediate_size", 1792),
                [&](int layer) { return layer >= dense; });
   c.mixture->choice_bias = fields.boolean("use_expert_bias", true);
-  gpu::RouterOptions& router = c.mixture->router;
-  router.scores = gpu::RouterScores::sigmoid;
-  router.normalised = fields.boolean("norm_topk_prob", true);
-  router.scale = float(fields.number("routed_scaling_factor", 1e-6, 1e6, 1));
+  read_sigmoid_router(fields, *c.mixture, true);
   read_convolutions(fields, c);
+}
+
+namespace {
+
+/// What a layer of Nemotron-H is.
+enum class NemotronLayer { mamba2, attention, dense, mixture };
+
+/// Reads what each layer is: as "layers_block_type" lists them, or as the letters of
+/// "hybrid_override_pattern" say.
+std::vector<NemotronLayer> nemotron_layers(text::JsonFields& fields, const ModelConfig& c) {
+  std::vector<NemotronLayer> layers;
+  for (const int type : layer_types(
+           fields, c, {"linear_attention", "full_attention", "mlp", "moe", "mamba", "attention"}))
+    layers.push_back(NemotronLayer(std::max(type, 0) % 4)); // The last two are older words.
+  if (fields.find("layer_types"))
+    return layers;
+  constexpr std::string_view letters = "M*-E";
+  const std::string pattern = fields.string("hybrid_override_pattern", "");
+  const bool known = pattern.find_first_not_of(letters) == pattern.npos;
+  if (!known || pattern.size() != layers.size()) {
+    fields.wrong(ErrorCode::corrupt,
+                 fmt::format("hybrid_override_pattern {} is not one of M, *, - and E for every "
+                             "layer",
+                             text::shown(pattern)),
+                 "the checkpoint contradicts itself");
+    return layers;
+  }
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    layers[i] = NemotronLayer(letters.find(pattern[i]));
+  return layers;
+}
+
+/// Reads Nemotron's mixtures, whose experts have no gates. A file without such has their keys all
+/// the same.
+void read_nemotron_mixture(text::JsonFields& fields, ModelConfig& c,
+                           const std::vector<NemotronLayer>& layers) {
+  if (std::ranges::count(layers, NemotronLayer::mixture) == 0) {
+    for (const char* key : {"n_routed_experts", "n_shared_experts", "moe_latent_size", "n_group",
+                            "shared_expert_intermediate_size", "routed_scaling_factor"})
+      fields.find(key);
+    return;
+  }
+  read_mixture(fields, c, "n_routed_experts", width_of(fields, "moe_intermediate_size", 7688),
+               [&](int layer) { return layers[std::size_t(layer)] == NemotronLayer::mixture; });
+  c.mixture->choice_bias = true;
+  c.mixture->shared_ffn = width_of(fields, "shared_expert_intermediate_size", 7688);
+  read_sigmoid_router(fields, *c.mixture, true);
+  if (fields.integer("n_shared_experts", 0, limits::experts_max, 1) != 1)
+    fields.wrong(ErrorCode::unsupported,
+                 fmt::format("{} other than 1 is not known for {}",
+                             fields.spelled("n_shared_experts"), c.architecture),
+                 "use a checkpoint with one shared expert");
+}
+
+} // namespace
+
+/// Reads the options of Nemotron-H, whose layers are either a mixer or a feed-forward, and do not
+/// encode positions. Each key head's values are normalised together.
+void read_nemotron_h(text::JsonFields& fields, ModelConfig& c) {
+  const std::vector<NemotronLayer> layers = nemotron_layers(fields, c);
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    LayerConfig& layer = c.mixers[i];
+    layer.mixer = layers[i] == NemotronLayer::mamba2      ? Mixer::recurrence
+                  : layers[i] == NemotronLayer::attention ? Mixer::attention
+                                                          : Mixer::none;
+    layer.feeds = layer.mixer == Mixer::none;
+  }
+  rotate_nothing(c);
+  c.gated = false;
+  read_nemotron_mixture(fields, c, layers);
+  const auto refuse = [&](const std::string& what) {
+    fields.wrong(ErrorCode::unsupported,
+                 fmt::format("{} is not known for {}", what, c.architecture),
+                 "use a checkpoint without it; results would be wrong");
+  };
+  if (c.qkv_bias)
+    refuse("attention_bias");
+  const std::string activation = fields.string("mamba_hidden_act", "silu");
+  if (activation != "silu")
+    refuse("mamba_hidden_act " + text::shown(activation));
+  if (!c.has_states())
+    return;
+  c.recurrence = read_mamba2(fields, 8, 0);
+  c.recurrence->norm_width = c.recurrence->rule.values() / c.recurrence->rule.key_heads;
+  c.recurrence->norm_epsilon = c.norm_epsilon;
 }
 
 } // namespace paceline::models

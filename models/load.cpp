@@ -38,8 +38,9 @@ std::string formats_of(const std::vector<TransformerBlock>& blocks) {
   std::set<std::string> names;
   for (const TransformerBlock& block : blocks)
     for (const auto& weight : {block.qkv, block.attention_out, block.gate_up, block.down})
-      for (const WeightFormat format : gpu::formats_of(*weight))
-        names.emplace(to_string(format));
+      if (weight)
+        for (const WeightFormat format : gpu::formats_of(*weight))
+          names.emplace(to_string(format));
   return fmt::format("{}", fmt::join(names, "+"));
 }
 

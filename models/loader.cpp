@@ -178,16 +178,20 @@ private:
     const ModelConfig& c = config_;
     const auto hidden_norm = [&](TensorRole role) { return norm({role, i}, c.hidden); };
     TransformerBlock b;
-    b.attention_norm = hidden_norm(TensorRole::attention_norm);
+    if (c.has_mixer(i)) {
+      b.attention_norm = hidden_norm(TensorRole::attention_norm);
+      b.attention_post_norm = hidden_norm(TensorRole::attention_post_norm);
+    }
     if (c.is_recurrent(i))
       recurrent_.set_constants(b, i);
-    else
+    if (c.attends(i))
       set_head_norms(b, i);
-    if (c.sinks && !c.is_recurrent(i))
+    if (c.sinks && c.attends(i))
       b.sinks = sinks(i);
-    b.attention_post_norm = hidden_norm(TensorRole::attention_post_norm);
-    b.ffn_norm = hidden_norm(TensorRole::ffn_norm);
-    b.ffn_post_norm = hidden_norm(TensorRole::ffn_post_norm);
+    if (c.feeds(i)) {
+      b.ffn_norm = hidden_norm(TensorRole::ffn_norm);
+      b.ffn_post_norm = hidden_norm(TensorRole::ffn_post_norm);
+    }
     if (const MixtureConfig* mixture = c.mixture_in(i))
       set_router(b, i, *mixture);
     if (c.layer_inputs > 0)
@@ -249,7 +253,7 @@ private:
     const Range heads = shard_.heads(c);
     if (c.is_recurrent(i)) {
       recurrent_.set_products(b, i);
-    } else {
+    } else if (c.attends(i)) {
       const int dim = c.head_dim_in(i);
       b.qkv = query_key_value(i);
       b.attention_out =
@@ -262,11 +266,9 @@ private:
     }
     if (const MixtureConfig* mixture = c.mixture_in(i))
       return set_experts(b, i, *mixture);
-    b.gate_up =
-        c.gated
-            ? gates_and_ups({TensorRole::gate_up, i}, c.ffn_in(i), c.ffn_bias)
-            : layer({{{TensorRole::up, i}, c.ffn_in(i), c.ffn_bias, {shard_.part(c.ffn_in(i))}}},
-                    c.hidden);
+    if (!c.feeds(i))
+      return;
+    b.gate_up = gates_and_ups({TensorRole::gate_up, i}, c.ffn_in(i), c.ffn_bias);
     b.down = columns({{{TensorRole::down, i}, c.hidden, c.ffn_bias && adds_bias}}, c.ffn_in(i),
                      shard_.part(c.ffn_in(i)));
   }
@@ -279,7 +281,8 @@ private:
     std::vector<LayerPart> down;
     for (int e = 0; e < mixture.experts; ++e) {
       for (const TensorRole role : {TensorRole::gate, TensorRole::up})
-        gate_up.push_back({{role, i, e}, mixture.ffn, mixture.biases, {own}});
+        if (config_.gated || role == TensorRole::up)
+          gate_up.push_back({{role, i, e}, mixture.ffn, mixture.biases, {own}});
       down.push_back({{TensorRole::down, i, e}, config_.hidden, mixture.biases && adds_bias});
     }
     b.gate_up = layer(gate_up, config_.hidden);
@@ -338,9 +341,11 @@ private:
     return part;
   }
 
-  /// Packs gates and ups of a feed-forward. key: that of a tensor of both.
+  /// Packs gates, if it has such, and ups of a feed-forward. key: that of a tensor of both.
   std::shared_ptr<const gpu::Weight> gates_and_ups(TensorKey key, int ffn, bool bias) {
     const Range own = shard_.part(ffn);
+    if (!config_.gated)
+      return layer({{{TensorRole::up, key.block, key.expert}, ffn, bias, {own}}}, config_.hidden);
     if (tensors_.has(TensorRole::gate_up))
       return layer({{key, 2 * ffn, bias, {own, {ffn + own.first, own.count}}}}, config_.hidden);
     return layer({{{TensorRole::gate, key.block, key.expert}, ffn, bias, {own}},

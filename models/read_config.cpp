@@ -6,8 +6,10 @@
 #include "text/limits.hpp"
 
 #include <algorithm>
+#include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <cmath>
+#include <cstdint>
 #include <fmt/format.h>
 #include <limits>
 #include <utility>
@@ -37,6 +39,7 @@ constexpr const char* changing_options[] = {
     "logits_scaling",
     "mlp_bias",
     "mlp_only_layers",
+    "moe_latent_size",
     "n_group",
     "n_routed_experts",
     "n_shared_experts",
@@ -80,7 +83,7 @@ void read_activation(text::JsonFields& fields, const Family& family, ModelConfig
   constexpr std::pair<const char*, gpu::Activation> known[] = {
       {"silu", silu},          {"swish", silu},          {"gelu_pytorch_tanh", gelu_tanh},
       {"gelu_new", gelu_tanh}, {"gelu_fast", gelu_tanh}, {"gelu", gelu},
-      {"relu", relu},
+      {"relu", relu},          {"relu2", relu_squared},
   };
   const std::string name = fields.string(family.activation_key, family.activation);
   const auto at = std::ranges::find(known, name, [](const auto& each) { return each.first; });
@@ -89,7 +92,7 @@ void read_activation(text::JsonFields& fields, const Family& family, ModelConfig
   else
     fields.wrong(ErrorCode::unsupported,
                  fmt::format("{} {} is not known", family.activation_key, text::shown(name)),
-                 "use a checkpoint with silu, gelu, gelu_pytorch_tanh or relu");
+                 "use a checkpoint with silu, gelu, gelu_pytorch_tanh, relu or relu2");
 }
 
 void read_shape(text::JsonFields& fields, const Family& family, ModelConfig& c) {
@@ -133,12 +136,14 @@ void check_shape(text::JsonFields& fields, const Family& family, const ModelConf
 /// Checks that each expert's outputs are whole tiles of a packed weight
 /// (Operations::expert_linear).
 void check_mixture(text::JsonFields& fields, const ModelConfig& c) {
-  if (c.mixture && (c.hidden % 16 != 0 || c.mixture->ffn % 8 != 0))
+  const int units = c.gated ? 8 : 16; // With gates there are two outputs for each.
+  if (c.mixture && (c.hidden % 16 != 0 || c.mixture->ffn % units != 0))
     fields.wrong(
         ErrorCode::unsupported,
         fmt::format("experts of {} units in {} dimensions are not known", c.mixture->ffn, c.hidden),
-        "use a checkpoint whose hidden_size is a multiple of 16, and its experts' width "
-        "of 8");
+        fmt::format("use a checkpoint whose hidden_size is a multiple of 16, and its experts' "
+                    "width of {}",
+                    units));
   if (c.mixture && 2.0 * c.mixture->experts * c.mixture->ffn > std::numeric_limits<int>::max())
     fields.wrong(ErrorCode::unsupported,
                  fmt::format("{} experts of {} units are more than this build takes",
@@ -158,7 +163,8 @@ const json::object* text_part(text::JsonFields& fields, const Family& family,
   return nullptr;
 }
 
-/// Gives keys that the family calls otherwise their usual names, and adds its own to `spelled`.
+/// Gives keys that the family calls otherwise their usual names, and adds its own to `spelled`;
+/// counts the layers of a list.
 json::object usual_keys(json::object object, const Family& family, text::Spellings& spelled) {
   for (const auto& [key, own] : family.keys)
     if (object.contains(own)) {
@@ -166,6 +172,9 @@ json::object usual_keys(json::object object, const Family& family, text::Spellin
       object[key] = value;
       spelled.emplace(key, own);
     }
+  const json::value* list = object.if_contains(family.layer_list);
+  if (list && list->is_array() && !object.contains("num_hidden_layers"))
+    object["num_hidden_layers"] = std::int64_t(list->get_array().size());
   return object;
 }
 

@@ -15,7 +15,6 @@ void TransformerShard::Pass::advance(gpu::Operations& operations, int i) {
     advance_matrices(operations, i, in);
 }
 
-/// Leaves what rows give in `attended`, or behind its gates if the norm comes after these.
 void TransformerShard::Pass::advance_matrices(gpu::Operations& operations, int i, gpu::Tensor in) {
   const TransformerBlock& b = block(i);
   const RecurrenceConfig& recurrence = *config().recurrence;
@@ -27,12 +26,10 @@ void TransformerShard::Pass::advance_matrices(gpu::Operations& operations, int i
   rule.skips = floats(b.skips);
   const gpu::Tensor rates =
       b.rates ? own_.rates.slice(0, rows()) : at_.qkv.columns(rule.channels(), rule.rates());
-  const gpu::Tensor out = recurrence.sums() ? at_.qkv.columns(recurrence.outputs(), rule.values())
-                                            : at_.attended.columns(0, rule.values());
   if (b.rates)
     operations.linear(rates, in, *b.rates);
-  operations.recurrence(out, at_.qkv.columns(0, rule.channels()), rates, rule, space_.runs,
-                        states(i));
+  operations.recurrence(at_.attended.columns(0, rule.values()), at_.qkv.columns(0, rule.channels()),
+                        rates, rule, space_.runs, states(i));
 }
 
 void TransformerShard::Pass::convolve(gpu::Operations& operations, int i) {
@@ -44,22 +41,15 @@ void TransformerShard::Pass::convolve(gpu::Operations& operations, int i) {
                                states(i));
 }
 
-/// Returns what a recurrent layer has given: of a recurrence normalised by heads and gated, or
-/// gated and normalised.
+/// Returns what a recurrent layer has given, of a recurrence normalised and gated.
 gpu::Tensor TransformerShard::Pass::given_values(gpu::Operations& operations, int i) {
   if (layer(i).mixer == Mixer::short_convolution)
     return at_.attended.columns(0, config().hidden);
   const RecurrenceConfig& recurrence = *config().recurrence;
-  const gpu::Recurrence& rule = recurrence.rule;
-  const float* const weight = floats(block(i).recurrence_norm);
-  const gpu::Tensor values = at_.attended.columns(0, rule.values());
-  if (recurrence.sums()) {
-    operations.gate(values, at_.qkv.columns(recurrence.first_gate(), 2 * rule.values()), {});
-    operations.rms_norm(values, values, weight, recurrence.norm_epsilon);
-  } else {
-    operations.gated_rms_norm(values, at_.qkv.columns(recurrence.first_gate(), rule.values()),
-                              weight, rule.value_dim, recurrence.norm_epsilon);
-  }
+  const gpu::Tensor values = at_.attended.columns(0, recurrence.rule.values());
+  operations.gated_rms_norm(values, at_.qkv.columns(recurrence.first_gate(), values.cols),
+                            {floats(block(i).recurrence_norm), recurrence.norm_width,
+                             recurrence.norm_epsilon, recurrence.sums()});
   return values;
 }
 

@@ -48,12 +48,13 @@ public:
   int vocabulary() const override { return config_.logits(); }
   int handed_on() const override { return first_shard().is_last() ? 0 : config_.hidden; }
   bool leaves_wanted() const override { return first_shard().ends() && !first_shard().is_last(); }
-  /// A stage of a recurrent model has pages and states, whatever its own layers are, since these
+  /// A stage has pages and, in a recurrent model, states, whatever its own layers are, since these
   /// have one number in all stages.
   gpu::KvShape kv_shape(int page_tokens) const override {
-    const std::size_t least = config_.has_states() && !first_shard().is_tail() ? sizeof(float) : 0;
+    const std::size_t least = first_shard().is_tail() ? 0 : sizeof(float);
     return {page_tokens, std::max(first_shard().token_bytes(), least), config_.features(),
-            int(shards_.size()), std::max(first_shard().states().bytes(), least)};
+            int(shards_.size()),
+            config_.has_states() ? std::max(first_shard().states().bytes(), least) : 0};
   }
   int page_tokens_multiple() const override { return 2; } // keys of bf16 are stored in pairs
   /// A head reads the features of all positions, so with taps there is no window.
@@ -165,7 +166,7 @@ private:
     if (config_.layer_inputs > 0)
       all(&Pass::make_inputs);
     const bool tells = operations.rank() == 0 && here.first == 0 && workspace.nearly_done;
-    const int narrowing = config_.last_for_all() - first_shard().weights().first_layer;
+    const int narrowing = narrowing_layer();
     const int own = first_shard().layers() - 1;
     const int last = wanted == 0 ? std::min(narrowing, own) : own;
     for (int i = 0; i <= last; ++i) {
@@ -177,16 +178,30 @@ private:
       if (i == narrowing && wanted < space.rows.rows())
         all(&Pass::narrow, i);
       // Attention has read its rows already, so another part that reads the same may come first.
-      const auto add = [&](auto part) {
+      const auto add = [&](auto part, bool has) {
+        if (!has)
+          return;
         all(part, i);
         add_up(operations, passes);
       };
-      add(config_.parallel ? &Pass::feed_forward : &Pass::attend);
-      add(config_.parallel ? &Pass::attend : &Pass::feed_forward);
+      const int layer = first_shard().weights().first_layer + i;
+      if (config_.parallel)
+        add(&Pass::feed_forward, config_.feeds(layer));
+      add(&Pass::attend, config_.has_mixer(layer));
+      if (!config_.parallel)
+        add(&Pass::feed_forward, config_.feeds(layer));
       if (config_.layer_inputs > 0)
         all(&Pass::add_input, i);
     }
     all(&Pass::leave);
+  }
+
+  /// Returns the layer of these behind whose mixer only the rows go on whose logits are asked for;
+  /// their number: all rows leave them.
+  int narrowing_layer() const {
+    const TransformerShard& shard = first_shard();
+    return shard.ends() ? std::max(0, config_.last_for_all() - shard.weights().first_layer)
+                        : shard.layers();
   }
 
   void add_up(gpu::Operations& operations, std::vector<TransformerShard::Pass>& passes) const {

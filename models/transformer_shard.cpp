@@ -44,8 +44,9 @@ TransformerShard::TransformerShard(const ModelConfig& config, TransformerWeights
 std::vector<std::shared_ptr<const gpu::Weight>> TransformerShard::dense_weights() const {
   std::vector<std::shared_ptr<const gpu::Weight>> all;
   for (const TransformerBlock& block : weights_.blocks) {
-    all.insert(all.end(), {block.qkv, block.attention_out});
-    if (!block.router)
+    if (block.qkv)
+      all.insert(all.end(), {block.qkv, block.attention_out});
+    if (block.down && !block.router)
       all.insert(all.end(), {block.gate_up, block.down});
     if (block.shared_down)
       all.insert(all.end(), {block.shared_gate_up, block.shared_down});
@@ -77,7 +78,7 @@ std::vector<std::shared_ptr<const gpu::Weight>> TransformerShard::expert_weights
 Result<void> TransformerShard::allocate(TransformerWorkspace& workspace, const gpu::Device& group,
                                         int max_rows, int max_logit_rows) const {
   const ModelConfig& c = config_;
-  int qkv = c.recurrence ? c.recurrence->outputs() + c.recurrence->rule.values() : 0;
+  int qkv = 0;
   int attended = 0;
   int ffn = 0;
   for (int i = weights_.first_layer; i < weights_.first_layer + layers(); ++i) {
@@ -111,11 +112,11 @@ Result<void> TransformerShard::allocate(TransformerWorkspace& workspace, const g
       {&space.all.gate_up, rows, c.gated ? 2 * ffn : 0},
       {&space.all.activated, rows, ffn},
       {&space.mixture.scores, rows, mixture.experts + mixture.shared_gate},
-      {&space.mixture.gate_up, picks, 2 * mixture.ffn},
+      {&space.mixture.gate_up, picks, c.gated ? 2 * mixture.ffn : 0},
       {&space.mixture.activated, picks, mixture.ffn},
       {&space.mixture.out, picks, mixture.experts > 0 ? c.hidden : 0},
       {&space.mixture.routing, 1, mixture.experts > 0 ? int(routing / sizeof(float)) : 0},
-      {&space.mixture.shared_gate_up, rows, 2 * mixture.shared_ffn},
+      {&space.mixture.shared_gate_up, rows, c.gated ? 2 * mixture.shared_ffn : 0},
       {&space.mixture.shared_activated, rows, mixture.shared_ffn},
       {&space.mixture.apart, rows, blocks ? apart : 0},
       {&space.inputs.all, rows, layers() * c.layer_inputs},
@@ -146,7 +147,7 @@ std::vector<gpu::KvLayout> TransformerShard::layouts(int page_tokens) const {
   const int first = weights_.first_layer;
   std::vector<gpu::KvLayout> all(std::size_t(layers()), gpu::KvLayout{.page_tokens = page_tokens});
   for (int i = 0; i < layers(); ++i)
-    if (!config_.is_recurrent(first + i))
+    if (config_.attends(first + i))
       all[std::size_t(i)] = config_.pages_of(first + i, first, page_tokens, weights_.cached);
   return all;
 }
@@ -248,6 +249,8 @@ void TransformerShard::Pass::store(gpu::Operations& operations, int i) {
   const TransformerBlock& b = block(i);
   const ModelConfig& c = config();
   tap(operations, number(i), at_.residual);
+  if (!c.has_mixer(number(i)))
+    return;
   if (is_recurrent(i))
     return advance(operations, i);
   multiply(operations, at_.qkv.columns(0, b.qkv->outputs()),
@@ -291,7 +294,8 @@ void TransformerShard::Pass::narrow(gpu::Operations& operations, int i) {
   out.residual = own_.last.slice(0, wanted);
   out.qkv = own_.last_qkv.slice(0, wanted);
   operations.gather(out.residual, at_.residual, space_.wanted);
-  operations.gather(out.qkv, at_.qkv, space_.wanted);
+  if (config().has_mixer(number(i)))
+    operations.gather(out.qkv, at_.qkv, space_.wanted);
   if (is_recurrent(i)) {
     out.attended = own_.last_attended.slice(0, wanted);
     operations.gather(out.attended, at_.attended, space_.wanted);
@@ -336,19 +340,25 @@ TransformerShard::Pass::behind_feed_forward(const TransformerBlock& b) const {
           floats(b.shared_post_norm)};
 }
 
+/// Makes what the last product of a feed-forward reads. made: what the one before it gave: gates
+/// and ups, or without gates `out` itself.
+void TransformerShard::Pass::activate(gpu::Operations& operations, gpu::Tensor out,
+                                      gpu::Tensor made) const {
+  if (config().gated)
+    operations.gate(out, made, config().gating);
+  else
+    operations.activate(out, made, config().gating.activation);
+}
+
 void TransformerShard::Pass::feed_dense(gpu::Operations& operations, int i) {
   const TransformerBlock& b = block(i);
-  const bool gated = config().gated;
   const bool same_norm = config().parallel && !b.ffn_norm;
   const int ffn = config().ffn_in(number(i));
   const gpu::Tensor activated = at_.activated.columns(0, ffn);
-  const gpu::Tensor made = gated ? at_.gate_up.columns(0, 2 * ffn) : activated;
+  const gpu::Tensor made = config().gated ? at_.gate_up.columns(0, 2 * ffn) : activated;
   multiply(operations, made, input(operations, same_norm ? b.attention_norm : b.ffn_norm),
            *b.gate_up, at_.fast);
-  if (gated)
-    operations.gate(activated, made, config().gating);
-  else
-    operations.activate(activated, activated, config().gating.activation);
+  activate(operations, activated, made);
   output(operations, behind_feed_forward(b), [&](gpu::Tensor out, bool add) {
     multiply(operations, out, activated, *b.down, at_.fast, add);
   });
@@ -379,8 +389,8 @@ void TransformerShard::Pass::feed_experts(gpu::Operations& operations, const Tra
   const bool apart = mixture.apart;
   gpu::Tensor in = input(operations, apart ? b.router_norm : b.ffn_norm);
   const gpu::Tensor scores = space.scores.slice(0, rows());
-  const gpu::Tensor gate_up = space.gate_up.slice(0, routing.picks());
   const gpu::Tensor activated = space.activated.slice(0, routing.picks());
+  const gpu::Tensor made = config().gated ? space.gate_up.slice(0, routing.picks()) : activated;
   const gpu::Tensor picked = space.out.slice(0, routing.picks());
   operations.linear(scores, in, *b.router);
   gpu::RouterOptions options = mixture.router;
@@ -388,8 +398,8 @@ void TransformerShard::Pass::feed_experts(gpu::Operations& operations, const Tra
   operations.route(routing, scores.columns(0, mixture.experts), floats(b.choice_bias), options);
   if (apart)
     in = input(operations, b.expert_norm);
-  operations.expert_linear(gate_up, in, gpu::RoutedRows::by_row, *b.gate_up, routing);
-  operations.gate(activated, gate_up, config().gating);
+  operations.expert_linear(made, in, gpu::RoutedRows::by_row, *b.gate_up, routing);
+  activate(operations, activated, made);
   operations.expert_linear(picked, activated, gpu::RoutedRows::by_slot, *b.down, routing);
   if (b.shared_down)
     activate_shared(operations, b, apart ? input(operations, b.ffn_norm) : in, scores);
@@ -406,10 +416,11 @@ void TransformerShard::Pass::feed_experts(gpu::Operations& operations, const Tra
 /// of a row, is multiplied in before that product, which then adds to what the others give.
 void TransformerShard::Pass::activate_shared(gpu::Operations& operations, const TransformerBlock& b,
                                              gpu::Tensor in, gpu::Tensor scores) const {
-  const gpu::Tensor gate_up = own_.mixture.shared_gate_up.slice(0, rows());
   const gpu::Tensor activated = own_.mixture.shared_activated.slice(0, rows());
-  multiply(operations, gate_up, in, *b.shared_gate_up, at_.fast);
-  operations.gate(activated, gate_up, config().gating);
+  const gpu::Tensor made =
+      config().gated ? own_.mixture.shared_gate_up.slice(0, rows()) : activated;
+  multiply(operations, made, in, *b.shared_gate_up, at_.fast);
+  activate(operations, activated, made);
   if (config().mixture->shared_gate)
     operations.scale_by_sigmoid(activated, scores.columns(config().mixture->experts, 1));
 }

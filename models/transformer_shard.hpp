@@ -13,9 +13,9 @@ namespace paceline::models {
 
 /// The rows that pass through a block together, and the buffers they use. Widths are the shard's.
 struct Activations {
-  gpu::Tensor residual; ///< [rows, hidden]
-  gpu::Tensor normed;   ///< [rows, hidden]
-  gpu::Tensor qkv; ///< [rows, what TransformerBlock::qkv of any layer gives, or a recurrence too]
+  gpu::Tensor residual;  ///< [rows, hidden]
+  gpu::Tensor normed;    ///< [rows, hidden]
+  gpu::Tensor qkv;       ///< [rows, what TransformerBlock::qkv of any layer gives]
   gpu::Tensor attended;  ///< [rows, ModelConfig::mixer_values of any layer]
   gpu::Tensor gate_up;   ///< [rows, 2 ffn]; empty: feed-forwards have no gates.
   gpu::Tensor activated; ///< [rows, ffn]
@@ -161,11 +161,12 @@ public:
     /// shards make the same.
     void make_inputs(gpu::Operations& operations);
     /// Stores keys and values of all rows in the cache, for layer `i` of these, or advances its
-    /// states by them.
+    /// states by them, or does nothing where it has no mixer.
     void store(gpu::Operations& operations, int i);
     /// Drops rows whose logits are not asked for, once the last block that does so has stored its
     /// keys and values: a prompt's other rows end here.
     void narrow(gpu::Operations& operations, int i);
+    /// These are for layers with such a part.
     void attend(gpu::Operations& operations, int i);
     void feed_forward(gpu::Operations& operations, int i);
     /// Adds what layer `i` makes of its own input, if it has one. All shards compute the same.
@@ -216,6 +217,7 @@ public:
     gpu::Tensor given(const Behind& behind) const;
     void add_normed(gpu::Operations& operations, const Behind& behind);
     Behind behind_feed_forward(const TransformerBlock& block) const;
+    void activate(gpu::Operations& operations, gpu::Tensor out, gpu::Tensor made) const;
     void feed_dense(gpu::Operations& operations, int i);
     void feed_experts(gpu::Operations& operations, const TransformerBlock& block);
     void activate_shared(gpu::Operations& operations, const TransformerBlock& block, gpu::Tensor in,

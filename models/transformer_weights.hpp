@@ -15,6 +15,7 @@ using Norm = std::shared_ptr<gpu::Buffer>;
 /// One block's weights, packed for the device, with their biases. In a shard (shards.hpp) heads and
 /// ffn are its own part; only the first shard has the biases of attention_out and down.
 struct TransformerBlock {
+  // The weights of a layer's mixer, or of its feed-forward, are null where it has none.
   Norm attention_norm; ///< [hidden]
   /// Queries, keys, values one below the other, above them gates of the output if attention has
   /// such. Of a recurrence the channels, its output's gates, and the rates (Recurrence::outputs);
@@ -36,7 +37,7 @@ struct TransformerBlock {
   Norm attention_post_norm;                         ///< [hidden]
   Norm ffn_norm; ///< [hidden]; null where there is none, or the block is parallel and has one norm.
   /// [experts, hidden], below it the gate of the shared expert, if it has one; null: the block is
-  /// dense. In a mixture `gate_up` and `down` hold all experts' one below the other.
+  /// no mixture. In a mixture `gate_up` and `down` hold all experts' one below the other.
   std::shared_ptr<const gpu::Weight> router;
   std::shared_ptr<gpu::Buffer> choice_bias; ///< [experts], f32; null: experts are chosen by score.
   // Weights of a mixture that is apart (MixtureConfig::apart).

@@ -2,8 +2,10 @@
 
 #include "text/limits.hpp"
 
+#include <algorithm>
 #include <boost/json/parse.hpp>
 #include <fmt/format.h>
+#include <iterator>
 
 namespace paceline::text {
 namespace json = boost::json;
@@ -40,6 +42,25 @@ Result<json::object> parse_json_object(const std::string& where, std::string_vie
   if (!value.is_object())
     return fail(ErrorCode::corrupt, where + " holds no JSON object", damaged_hint);
   return std::move(value.get_object());
+}
+
+std::string with_tagged_numbers(std::string_view text) {
+  constexpr std::string_view words[] = {"-Infinity", "Infinity", "NaN"};
+  std::string out;
+  bool quoted = false;
+  while (!text.empty()) {
+    const auto* const word = std::ranges::find_if(
+        words, [&](std::string_view each) { return !quoted && text.starts_with(each); });
+    const bool escapes = quoted && text.front() == '\\';
+    const std::size_t taken = word != std::end(words) ? word->size() : escapes ? 2 : 1;
+    const std::string_view now = text.substr(0, taken);
+    if (now == "\"")
+      quoted = !quoted;
+    out +=
+        word != std::end(words) ? fmt::format(R"({{"__float__": "{}"}})", now) : std::string(now);
+    text.remove_prefix(now.size());
+  }
+  return out;
 }
 
 const json::value* JsonFields::unread(std::string_view key) {

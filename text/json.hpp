@@ -26,6 +26,10 @@ inline std::string shown_path(std::string_view path) {
 /// file's path (shown_path).
 Result<boost::json::object> parse_json_object(const std::string& where, std::string_view json);
 
+/// Returns a text in which words that Python writes for numbers, and JSON does not have, have
+/// become objects, as `transformers` writes them: Infinity is {"__float__": "Infinity"}.
+std::string with_tagged_numbers(std::string_view json);
+
 /// A file's own names for keys that JSON files call otherwise.
 using Spellings = std::map<std::string, std::string, std::less<>>;
 

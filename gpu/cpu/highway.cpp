@@ -71,6 +71,11 @@ HWY_INLINE V gelu(const V& x) {
   return hn::IfThenElse(hn::Lt(x, hn::Zero(D())), hn::Neg(tail), hn::Sub(x, tail));
 }
 
+/// Returns max(x, 0); NaN stays NaN.
+HWY_INLINE V positive(const V& x) {
+  return hn::IfThenElse(hn::Lt(x, hn::Zero(D())), hn::Zero(D()), x);
+}
+
 /// Calls f(the function of an activation other than clamped_silu).
 template <class F>
 HWY_INLINE void with_activation(Activation activation, const F& f) {
@@ -83,10 +88,9 @@ HWY_INLINE void with_activation(Activation activation, const F& f) {
       return gated(x, hn::Mul(hn::Mul(x, hn::Set(D(), twice)), cubic));
     });
   case Activation::gelu: return f([](const V& x) INLINED { return gelu(x); });
-  case Activation::relu:
-    return f([](const V& x) INLINED { // NaN stays NaN.
-      return hn::IfThenElse(hn::Lt(x, hn::Zero(D())), hn::Zero(D()), x);
-    });
+  case Activation::relu: return f([](const V& x) INLINED { return positive(x); });
+  case Activation::relu_squared:
+    return f([](const V& x) INLINED { return hn::Mul(positive(x), positive(x)); });
   case Activation::clamped_silu: break;
   }
 }

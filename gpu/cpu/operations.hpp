@@ -103,8 +103,7 @@ public:
                   std::span<const StateRun> runs, const StateLayer& states) override;
   void short_convolution(Tensor out, Tensor in, const ShortConvolution& convolution,
                          std::span<const StateRun> runs, const StateLayer& states) override;
-  void gated_rms_norm(Tensor x, Tensor gates, const float* weight, int width,
-                      float epsilon) override;
+  void gated_rms_norm(Tensor x, Tensor gates, const GatedNorm& norm) override;
   void gate(Tensor out, Tensor in, const Gating& gating) override;
   void activate(Tensor out, Tensor in, Activation activation) override;
   void soft_cap(Tensor x, float cap) override;

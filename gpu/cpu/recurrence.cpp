@@ -200,15 +200,22 @@ void CpuOperations::recurrence(Tensor out, Tensor in, Tensor rates, const Recurr
   barrier();
 }
 
-void CpuOperations::gated_rms_norm(Tensor x, Tensor gates, const float* weight, int width,
-                                   float epsilon) {
+void CpuOperations::gated_rms_norm(Tensor x, Tensor gates, const GatedNorm& norm) {
+  const int width = norm.width;
   assert(x.rows == gates.rows && x.cols == gates.cols && x.cols % width == 0);
-  const int heads = x.cols / width;
-  const Share items = share(x.rows * heads);
+  const int parts = x.cols / width;
+  const Share items = share(x.rows * parts);
   for (int item = items.begin; item < items.end; ++item) {
-    float* const head = x.row(item / heads) + item % heads * width;
-    team_.kernels.rms_norm(head, head, weight, width, epsilon);
-    team_.kernels.gate(head, gates.row(item / heads) + item % heads * width, head, width, {});
+    const int row = item / parts;
+    const int first = item % parts * width;
+    float* const part = x.row(row) + first;
+    const auto gate = [&] { team_.kernels.gate(part, gates.row(row) + first, part, width, {}); };
+    if (norm.gates_first)
+      gate();
+    const float* const weight = norm.weight + (norm.gates_first ? first : 0);
+    team_.kernels.rms_norm(part, part, weight, width, norm.epsilon);
+    if (!norm.gates_first)
+      gate();
   }
   barrier();
 }

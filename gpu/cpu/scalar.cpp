@@ -41,6 +41,8 @@ float value_element(const KvHead& kv, int position, int d) {
 float activated(float x, Activation activation) {
   if (activation == Activation::relu)
     return x < 0 ? 0 : x;
+  if (activation == Activation::relu_squared)
+    return x < 0 ? 0 : x * x;
   if (activation == Activation::gelu)
     return x / 2 * std::erfc(-x / std::numbers::sqrt2_v<float>);
   // (1 + tanh(y)) / 2 is sigmoid(2 y).

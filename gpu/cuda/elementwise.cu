@@ -193,6 +193,8 @@ __device__ float activated(float x, Activation activation) {
     return x / (1 + expf(-x));
   if (activation == Activation::relu)
     return x < 0 ? 0 : x;
+  if (activation == Activation::relu_squared)
+    return x < 0 ? 0 : x * x;
   if (activation == Activation::gelu)
     return x / 2 * erfcf(-0.7071067812f * x); // sqrt(1 / 2)
   constexpr float root = 0.7978845608f;       // sqrt(2 / pi)

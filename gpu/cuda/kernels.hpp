@@ -151,9 +151,8 @@ cudaError_t recurrence(const Queue& queue, Tensor out, Tensor in, Tensor rates,
 cudaError_t short_convolution(const Queue& queue, Tensor out, Tensor in,
                               const ShortConvolution& convolution, const StateRun* runs, int count,
                               int most, const States& states, bool snapshots);
-/// Normalises heads and gates them (Operations::gated_rms_norm).
-cudaError_t gated_rms_norm(const Queue& queue, Tensor x, Tensor gates, const float* weight,
-                           int width, float epsilon);
+/// Normalises rows part by part, and gates them (Operations::gated_rms_norm).
+cudaError_t gated_rms_norm(const Queue& queue, Tensor x, Tensor gates, const GatedNorm& norm);
 
 // ---- Plain matrices, for products that are not ours -------------------------------------------
 

@@ -388,12 +388,10 @@ void CudaOperations::short_convolution(Tensor out, Tensor in, const ShortConvolu
                                                  states_in(states), leave_snapshots(runs)));
 }
 
-void CudaOperations::gated_rms_norm(Tensor x, Tensor gates, const float* weight, int width,
-                                    float epsilon) {
-  assert(x.rows == gates.rows && x.cols == gates.cols && x.cols % width == 0);
+void CudaOperations::gated_rms_norm(Tensor x, Tensor gates, const GatedNorm& norm) {
+  assert(x.rows == gates.rows && x.cols == gates.cols && x.cols % norm.width == 0);
   staged_ = {};
-  PACELINE_CUDA_CHECK(
-      kernels::gated_rms_norm(queue("gated_rms_norm"), x, gates, weight, width, epsilon));
+  PACELINE_CUDA_CHECK(kernels::gated_rms_norm(queue("gated_rms_norm"), x, gates, norm));
 }
 
 void CudaOperations::copy_pages(const KvPool& pool, std::span<const PageCopy> pages) {

@@ -164,19 +164,24 @@ __global__ void keep_rows(Tensor in, Tensor rates, Recurrence rule, const StateR
                           : rows.rates_of(position)[i - rule.channels()];
 }
 
-/// Normalises and gates heads, one block per head and row.
-__global__ void norm_and_gate(Tensor x, Tensor gates, const float* weight, int width,
-                              float epsilon) {
+/// Normalises and gates rows, one block for each part of a row that is normalised.
+__global__ void norm_and_gate(Tensor x, Tensor gates, GatedNorm norm) {
   ptx::await_previous();
-  float* const head = x.row(int(blockIdx.y)) + int(blockIdx.x) * width;
-  const float* const gate = gates.row(int(blockIdx.y)) + int(blockIdx.x) * width;
+  const int first = int(blockIdx.x) * norm.width;
+  float* const part = x.row(int(blockIdx.y)) + first;
+  const float* const gate = gates.row(int(blockIdx.y)) + first;
+  const float* const weight = norm.weight + (norm.gates_first ? first : 0);
+  const auto silu = [&](int i) { return gate[i] * sigmoid(gate[i]); };
   float squares = 0;
-  for (int i = int(threadIdx.x); i < width; i += int(blockDim.x))
-    squares = fmaf(head[i], head[i], squares);
+  for (int i = int(threadIdx.x); i < norm.width; i += int(blockDim.x)) {
+    if (norm.gates_first)
+      part[i] *= silu(i);
+    squares = fmaf(part[i], part[i], squares);
+  }
   squares = block_reduce(squares, Add(), &ptx::shared_memory<float>());
-  const float factor = 1 / sqrtf(squares / float(width) + epsilon);
-  for (int i = int(threadIdx.x); i < width; i += int(blockDim.x))
-    head[i] = head[i] * factor * weight[i] * (gate[i] * sigmoid(gate[i]));
+  const float factor = 1 / sqrtf(squares / float(norm.width) + norm.epsilon);
+  for (int i = int(threadIdx.x); i < norm.width; i += int(blockDim.x))
+    part[i] = part[i] * factor * weight[i] * (norm.gates_first ? 1 : silu(i));
 }
 
 } // namespace
@@ -205,11 +210,10 @@ cudaError_t recurrence(const Queue& queue, Tensor out, Tensor in, Tensor rates,
   return keep(false);
 }
 
-cudaError_t gated_rms_norm(const Queue& queue, Tensor x, Tensor gates, const float* weight,
-                           int width, float epsilon) {
-  const int threads = std::min(divide_up(width, warp_lanes), block_warps_max) * warp_lanes;
-  return launch(queue, dim3(unsigned(x.cols / width), unsigned(x.rows)), threads,
-                sizeof(float) * block_warps_max, norm_and_gate, x, gates, weight, width, epsilon);
+cudaError_t gated_rms_norm(const Queue& queue, Tensor x, Tensor gates, const GatedNorm& norm) {
+  const int threads = std::min(divide_up(norm.width, warp_lanes), block_warps_max) * warp_lanes;
+  return launch(queue, dim3(unsigned(x.cols / norm.width), unsigned(x.rows)), threads,
+                sizeof(float) * block_warps_max, norm_and_gate, x, gates, norm);
 }
 
 } // namespace paceline::gpu::cuda::kernels

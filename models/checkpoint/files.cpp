@@ -1,6 +1,7 @@
 #include "models/checkpoint/files.hpp"
 
 #include "text/json.hpp"
+#include "text/limits.hpp"
 
 #include <cerrno>
 #include <cstring>
@@ -95,7 +96,11 @@ void release_pages(std::span<const std::byte> part) {
 
 Result<boost::json::object> read_json_object(const std::string& path) {
   return MappedFile::open(path).and_then([&](const MappedFile& file) {
-    return text::parse_json_object(shown_path(path), file.text());
+    const std::string where = shown_path(path);
+    const auto strict = text::parse_json_object(where, file.text());
+    return strict || file.text().size() > text::limits::json_file_bytes_max
+               ? strict
+               : text::parse_json_object(where, text::with_tagged_numbers(file.text()));
   });
 }
 

@@ -39,7 +39,8 @@ void read_ahead(std::span<const std::byte> part);
 /// come from the file.
 void release_pages(std::span<const std::byte> part);
 
-/// Reads a file's JSON object, within the bounds of text/limits.hpp.
+/// Reads a file's JSON object, within the bounds of text/limits.hpp. It may have words of Python's
+/// (text::with_tagged_numbers).
 Result<boost::json::object> read_json_object(const std::string& path);
 
 } // namespace paceline::models

@@ -24,17 +24,26 @@ ModelPart part_of(std::string_view name) {
   };
   if (has("lm_head") || has("embed_out"))
     return ModelPart::head;
-  if (has("embed_") || has("wte.") || has("wpe."))
+  if (has("embed_") || has("embeddings.") || has("wte.") || has("wpe."))
     return ModelPart::embedding;
   if (has("norm") || has("ln_"))
     return ModelPart::norms;
   if (has("attn.") || has(".attention.") || has(".mamba.") || has(".conv."))
     return ModelPart::attention;
-  constexpr std::string_view parts[] = {
-      "mlp",           "block_sparse_moe",      ".fc",
-      ".experts.",     ".per_layer_input_gate", ".per_layer_projection",
-      ".feed_forward."};
-  return std::ranges::any_of(parts, has) ? ModelPart::feed_forward : ModelPart::other;
+  constexpr std::string_view parts[] = {"mlp",
+                                        "block_sparse_moe",
+                                        ".fc",
+                                        ".experts.",
+                                        ".per_layer_input_gate",
+                                        ".per_layer_projection",
+                                        ".feed_forward.",
+                                        ".mixer.up_proj",
+                                        ".mixer.down_proj",
+                                        ".mixer.gate.",
+                                        ".mixer.shared_experts."};
+  if (std::ranges::any_of(parts, has))
+    return ModelPart::feed_forward;
+  return has(".mixer.") ? ModelPart::attention : ModelPart::other;
 }
 
 bool is_block_weight(std::string_view name) {

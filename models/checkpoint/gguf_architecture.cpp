@@ -27,6 +27,8 @@ constexpr GgufArchitecture known_architectures[] = {
     {"lfm2moe", "Lfm2MoeForCausalLM", false, "ffn_norm", 2},
     {"llama", "LlamaForCausalLM", true},
     {"mistral3", "MistralForCausalLM", true},
+    {"nemotron_h", "NemotronHForCausalLM", false, "attn_norm", 2},
+    {"nemotron_h_moe", "NemotronHForCausalLM", false, "attn_norm", 2},
     {"olmo2", "Olmo2ForCausalLM"},
     {"olmoe", "OlmoeForCausalLM"},
     {"phi3", "Phi3ForCausalLM"},

@@ -43,6 +43,7 @@ constexpr GgufKey renamed[] = {
     {"full_attention_interval", "full_attention_interval"},
     {"conv_L_cache", "shortconv.l_cache"},
     {"num_dense_layers", "leading_dense_block_count"},
+    {"moe_latent_size", "moe_latent_size"},
     {"linear_conv_kernel_dim", "ssm.conv_kernel"},
     {"linear_key_head_dim", "ssm.state_size"},
     {"linear_num_key_heads", "ssm.group_count"},
@@ -81,17 +82,18 @@ public:
                                           : windowed && is("olmo2") ? "Olmo3ForCausalLM"
                                                                     : architecture.family};
     translate_draft_blocks();
-    if (is("granitehybrid") || is("lfm2") || is("lfm2moe"))
+    const bool nemotron = is("nemotron_h") || is("nemotron_h_moe");
+    if (nemotron || is("granitehybrid") || is("lfm2") || is("lfm2moe"))
       translate_hybrid(*this);
     else
       translate_recurrence(*this);
     if (is("gemma4"))
       translate_gemma4();
     translate_shape();
-    if (!is("gemma4"))
+    if (!is("gemma4") && !nemotron)
       translate_rope();
     config["tie_word_embeddings"] = files.tensor("output.weight") == nullptr;
-    if (architecture.layer_norms)
+    if (architecture.layer_norms || (nemotron && !config.contains("rms_norm_eps")))
       put({"rms_norm_eps", "attention.layer_norm_epsilon"});
     if (!config.contains("rms_norm_eps"))
       wrong(spelled["rms_norm_eps"] + " is missing");
@@ -300,17 +302,17 @@ private:
     model.norms_plus_one = false; // The program that wrote the file has added it.
     if (model.recurrence && !model.recurrence->sums())
       model.recurrence->rule.apart = !is("qwen3next");
-    int attends = 0; // the first layer with attention
-    while (attends + 1 < model.layers && model.is_recurrent(attends))
-      ++attends;
-    const auto has_bias = [&](std::initializer_list<const char*> layers) {
+    const auto has_bias = [&](int block, std::initializer_list<const char*> layers) {
       return std::ranges::any_of(layers, [&](const char* layer) {
-        return files.tensor(fmt::format("blk.{}.{}.bias", attends, layer)) != nullptr;
+        return files.tensor(fmt::format("blk.{}.{}.bias", block, layer)) != nullptr;
       });
     };
-    model.qkv_bias = has_bias({"attn_q", "attn_k", "attn_v", "attn_qkv"});
-    model.attention_out_bias = has_bias({"attn_output"});
-    model.ffn_bias = has_bias({"ffn_gate", "ffn_up", "ffn_down"});
+    const int attends = model.first_attending();
+    const auto feeds = std::ranges::find(model.mixers, true, &LayerConfig::feeds);
+    model.qkv_bias = has_bias(attends, {"attn_q", "attn_k", "attn_v", "attn_qkv"});
+    model.attention_out_bias = has_bias(attends, {"attn_output"});
+    model.ffn_bias =
+        has_bias(int(feeds - model.mixers.begin()), {"ffn_gate", "ffn_up", "ffn_down"});
     const GgufTensor* divisors = files.tensor("rope_freqs.weight");
     if (divisors && !model.ropes.empty())
       return slow_down(model.ropes.front(), *divisors).map([&] { return std::move(model); });

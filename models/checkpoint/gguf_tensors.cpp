@@ -62,7 +62,8 @@ GgufTensors::GgufTensors(std::shared_ptr<const GgufFiles> files, const ModelConf
                          GgufScope scope)
     : files_(std::move(files)), family_(family_of(config.architecture).tensors),
       experts_(config.mixture ? config.mixture->experts : 0), convolves_(config.convolution),
-      sums_(config.recurrence && config.recurrence->sums()),
+      norm_parts_(config.recurrence && config.recurrence->sums() ? config.recurrence->rule.key_heads
+                                                                 : 0),
       draft_block_(scope == GgufScope::draft_block ? config.layers : -1) {
   const auto architecture = gguf_architecture(*files_);
   if (architecture) {
@@ -74,9 +75,7 @@ GgufTensors::GgufTensors(std::shared_ptr<const GgufFiles> files, const ModelConf
     orders_[role] = row_order(role, config, heads);
   for (const char* table : rotation_tables) // already in the configuration
     taken_.insert(table);
-  int attends = 0; // the first layer with attention
-  while (draft_block_ < 0 && attends + 1 < config.layers && config.is_recurrent(attends))
-    ++attends;
+  const int attends = draft_block_ < 0 ? config.first_attending() : 0;
   fused_gates_ = *family_.gate_up != '\0' && !files_->tensor("blk.0.ffn_gate.weight") &&
                  !files_->tensor("blk.0.ffn_gate_shexp.weight");
   fused_queries_ = *family_.query_key_value != '\0' ||
@@ -276,13 +275,13 @@ Result<gpu::HostMatrix> GgufTensors::decoded(const GgufTensor& tensor, const Row
   return gpu::HostMatrix{gpu::DType::f32, values, int(tensor.shape[0]), int(tensor.shape[1])};
 }
 
-/// Files have some vectors of recurrences as matrices of one column or row.
+/// Files have some vectors of recurrences as matrices, of one column or of a row for each key head.
 Result<std::vector<float>> GgufTensors::vector(TensorKey key, int size) {
   std::vector<std::int64_t> shape{size};
-  if (sums_ && (key.role == TensorRole::speed || key.role == TensorRole::skip))
+  if (norm_parts_ > 0 && (key.role == TensorRole::speed || key.role == TensorRole::skip))
     shape = {size, 1};
-  if (sums_ && key.role == TensorRole::recurrence_norm)
-    shape = {1, size};
+  if (norm_parts_ > 0 && key.role == TensorRole::recurrence_norm)
+    shape = {norm_parts_, size / norm_parts_};
   return take(name(key), shape).map([](const GgufTensor* tensor) { return values_of(*tensor); });
 }
 

@@ -64,7 +64,9 @@ private:
   BlockTensors family_;
   int experts_;    ///< Experts of a mixture, whose matrices are one tensor.
   bool convolves_; ///< Recurrent layers are short convolutions.
-  bool sums_;      ///< They are recurrences with gpu::StateUpdate::sum.
+  /// Key heads of recurrences with gpu::StateUpdate::sum, whose norms have so many rows in the
+  /// file; 0: there are none.
+  int norm_parts_;
   /// The number in the file of the block that drafts, which is this source's only one; -1: this
   /// source has the layers.
   int draft_block_ = -1;

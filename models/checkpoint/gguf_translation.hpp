@@ -66,7 +66,7 @@ private:
 /// of an interval.
 void translate_recurrence(GgufTranslation& file);
 /// Translates layers of which those with keys have attention, and the sizes of the others (Granite
-/// 4, LFM 2).
+/// 4, LFM 2, Nemotron-H).
 void translate_hybrid(GgufTranslation& file);
 
 } // namespace paceline::models

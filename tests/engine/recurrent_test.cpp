@@ -12,8 +12,8 @@ using namespace paceline::testing;
 
 namespace {
 
-/// One for each kind of mixer.
-constexpr const char* kinds[] = {"Qwen 3.5", "Granite 4", "LFM 2"};
+/// One for each kind of mixer, and one whose layers have a mixer or a feed-forward.
+constexpr const char* kinds[] = {"Qwen 3.5", "Granite 4", "LFM 2", "Nemotron-H"};
 
 } // namespace
 
@@ -126,7 +126,7 @@ TEST_CASE("a recurrent target in stages: each has the states of its layers, and 
     const auto requests = requests_to(4);
     const Answers expected = alone(target, requests);
     EngineOptions options = options_of(target, {"cpu:0", "cpu:1"});
-    options.stage_layers = {3, 1}; // One of them has attention alone, or states alone.
+    options.stage_layers = {3, 1}; // One of them has attention, states or a feed-forward alone.
     options.page_tokens = 2;
     options.window = 3;
     for (const SpeculationMode mode : {SpeculationMode::sync, SpeculationMode::overlap}) {

@@ -23,7 +23,8 @@ constexpr Known activations[] = {
        return x / 2 * (1 + std::tanh(std::sqrt(2 / 3.14159265358979) * (x + 0.044715 * x * x * x)));
      }},
     {Activation::gelu, [](double x) { return x / 2 * std::erfc(-x / std::sqrt(2.0)); }},
-    {Activation::relu, [](double x) { return std::max(x, 0.0); }}};
+    {Activation::relu, [](double x) { return std::max(x, 0.0); }},
+    {Activation::relu_squared, [](double x) { return x > 0 ? x * x : 0; }}};
 
 /// A result of this size and more has its last bits right, and a smaller one as many digits behind
 /// the point.

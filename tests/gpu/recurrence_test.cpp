@@ -379,25 +379,31 @@ TEST_CASE("sequences of one pass do not see one another") {
   }
 }
 
-TEST_CASE("heads are normalised and gated") {
+TEST_CASE("what a recurrence gives is normalised part by part, and gated behind that or before") {
   Random random(8);
-  for (const std::string& name : backends()) {
-    CAPTURE(name);
-    const Rig rig(name, 2);
-    Matrix x(3, 60, random);
-    Matrix gates(3, 60, random, 3);
-    Matrix weight(1, 20, random);
-    Matrix out = x;
-    rig.run([&](Operations& ops) {
-      ops.gated_rms_norm(out.tensor(), gates.tensor(), weight.values.data(), 20, 1e-5f);
-    });
-    for (int r = 0; r < 3; ++r)
-      for (int c = 0; c < 60; ++c) {
-        double squares = 0;
-        for (int i = c / 20 * 20; i < c / 20 * 20 + 20; ++i)
-          squares += double(x.at(r, i)) * x.at(r, i);
-        CHECK(out.at(r, c) == doctest::Approx(x.at(r, c) / std::sqrt(squares / 20 + 1e-5) *
-                                              weight.at(0, c % 20) * silu(gates.at(r, c))));
-      }
-  }
+  for (const std::string& name : backends())
+    for (const bool first : {false, true}) {
+      CAPTURE(name);
+      CAPTURE(first);
+      const Rig rig(name, 2);
+      Matrix x(3, 60, random);
+      Matrix gates(3, 60, random, 3);
+      Matrix weight(1, first ? 60 : 20, random);
+      Matrix out = x;
+      rig.run([&](Operations& ops) {
+        ops.gated_rms_norm(out.tensor(), gates.tensor(), {weight.values.data(), 20, 1e-5f, first});
+      });
+      for (int r = 0; r < 3; ++r)
+        for (int c = 0; c < 60; ++c) {
+          const auto gated = [&](int i) {
+            return double(x.at(r, i)) * (first ? silu(gates.at(r, i)) : 1);
+          };
+          double squares = 0;
+          for (int i = c / 20 * 20; i < c / 20 * 20 + 20; ++i)
+            squares += gated(i) * gated(i);
+          CHECK(out.at(r, c) == doctest::Approx(gated(c) / std::sqrt(squares / 20 + 1e-5) *
+                                                weight.at(0, c % weight.cols) *
+                                                (first ? 1 : silu(gates.at(r, c)))));
+        }
+    }
 }

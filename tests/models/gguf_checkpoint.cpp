@@ -150,6 +150,40 @@ std::string gpt_name_in_gguf(std::string name) {
   return name;
 }
 
+/// Names of Nemotron-H, whose layers are all called mixers.
+std::string nemotron_name_in_gguf(std::string name) {
+  const std::pair<const char*, const char*> parts[] = {
+      {"backbone.layers.", "blk."},
+      {"backbone.embeddings", "token_embd"},
+      {"backbone.norm_f", "output_norm"},
+      {"lm_head", "output"},
+      {"mixer.norm", "ssm_norm"},
+      {".norm.", ".attn_norm."},
+      {"mixer.in_proj", "ssm_in"},
+      {"mixer.out_proj", "ssm_out"},
+      {"mixer.conv1d", "ssm_conv1d"},
+      {"mixer.A_log", "ssm_a"},
+      {"mixer.dt_bias", "ssm_dt.bias"},
+      {"mixer.D", "ssm_d"},
+      {"mixer.q_proj", "attn_q"},
+      {"mixer.k_proj", "attn_k"},
+      {"mixer.v_proj", "attn_v"},
+      {"mixer.o_proj", "attn_output"},
+      {"mixer.gate.e_score_correction_bias", "exp_probs_b.bias"},
+      {"mixer.gate", "ffn_gate_inp"},
+      {"mixer.experts.0.up_proj", "ffn_up_exps"},
+      {"mixer.experts.0.down_proj", "ffn_down_exps"},
+      {"mixer.shared_experts.up_proj", "ffn_up_shexp"},
+      {"mixer.shared_experts.down_proj", "ffn_down_shexp"},
+      {"mixer.up_proj", "ffn_up"},
+      {"mixer.down_proj", "ffn_down"},
+  };
+  for (const auto& [from, to] : parts)
+    if (const auto at = name.find(from); at != name.npos)
+      name.replace(at, std::string_view(from).size(), to);
+  return name;
+}
+
 /// A matrix with its columns as rows. width: bytes of a number.
 std::string turned(std::string_view matrix, std::size_t rows, std::size_t cols, std::size_t width) {
   std::string out;
@@ -335,6 +369,7 @@ GgufWriter to_gguf(const std::string& folder, const std::string& architecture) {
   const bool plus_one = architecture == "gemma2" || architecture == "gemma3" ||
                         architecture.starts_with("qwen35") || architecture == "qwen3next";
   const bool gpt = architecture == "gpt2" || architecture == "gptneox";
+  const bool nemotron = architecture.starts_with("nemotron_h");
   const bool permuted = architecture == "llama" || architecture == "mistral3" ||
                         architecture == "smollm3" || architecture.starts_with("granite");
   const bool granite_mixes = size_in(config, "num_local_experts") > 0;
@@ -387,10 +422,15 @@ GgufWriter to_gguf(const std::string& folder, const std::string& architecture) {
       type = 0;
     }
     const std::size_t width = bytes.size() / shape[0];
-    if (name.ends_with("mamba.A_log") || name.ends_with("mamba.D"))
+    const auto ends = [&](std::initializer_list<std::string_view> endings) {
+      return std::ranges::any_of(endings, [&](auto each) { return name.ends_with(each); });
+    };
+    if (ends({"mamba.A_log", "mamba.D", "mixer.A_log", "mixer.D"}))
       shape.push_back(1);
-    if (name.ends_with("mamba.norm.weight"))
-      shape.insert(shape.begin(), 1);
+    if (ends({"mamba.norm.weight", "mixer.norm.weight"})) {
+      const std::uint64_t parts = nemotron ? size_in(config, "n_groups") : 1;
+      shape = {parts, shape.front() / parts};
+    }
     const auto heads = [&](const char* key) { return config.at(key).to_number<std::size_t>(); };
     if (permuted && name.find("q_proj") != name.npos)
       bytes = interleaved(bytes, heads("num_attention_heads"), width);
@@ -409,6 +449,8 @@ GgufWriter to_gguf(const std::string& folder, const std::string& architecture) {
     }
     std::string own =
         gpt ? gpt_name_in_gguf(name)
+        : nemotron
+            ? nemotron_name_in_gguf(name)
             : name_in_gguf(behind_layers(name, size_in(config, "num_hidden_layers")), post_norms);
     if (const auto at = own.find("shared_mlp.output_linear"); at != own.npos)
       own.replace(at, 24, granite_mixes ? "ffn_down_shexp" : "ffn_down");

@@ -190,6 +190,40 @@ void put_hybrid(GgufWriter& out, const std::string& prefix, json::object& config
     out.put(prefix + "shortconv.l_cache", std::uint32_t(size_in(config, "conv_L_cache", 3)));
 }
 
+/// Puts what files of Nemotron-H say of its layers, and takes it out of the configuration: those
+/// with keys have attention, and those with units are feed-forwards.
+void put_nemotron(GgufWriter& out, const std::string& prefix, json::object& config) {
+  std::string pattern;
+  if (const json::value* letters = config.if_contains("hybrid_override_pattern"))
+    pattern = letters->as_string();
+  const bool mixes = pattern.find('E') != pattern.npos;
+  const std::size_t units = size_in(config, mixes ? "moe_intermediate_size" : "intermediate_size");
+  std::vector<std::int32_t> kv_heads;
+  std::vector<std::int32_t> ffn;
+  for (const char letter : pattern) {
+    kv_heads.push_back(letter == '*' ? std::int32_t(size_in(config, "num_key_value_heads")) : 0);
+    ffn.push_back(letter == '-' || letter == 'E' ? std::int32_t(units) : 0);
+  }
+  out.put(prefix + "attention.head_count_kv", kv_heads).put(prefix + "feed_forward_length", ffn);
+  const auto put = [&](const char* key, std::size_t value) {
+    out.put(prefix + key, std::uint32_t(value));
+  };
+  const std::size_t heads = size_in(config, "mamba_num_heads");
+  put("ssm.inner_size", heads * size_in(config, "mamba_head_dim"));
+  put("ssm.time_step_rank", heads);
+  put("ssm.conv_kernel", size_in(config, "conv_kernel"));
+  put("ssm.state_size", size_in(config, "ssm_state_size"));
+  put("ssm.group_count", size_in(config, "n_groups"));
+  if (mixes) {
+    put("expert_shared_feed_forward_length",
+        size_in(config, "moe_shared_expert_intermediate_size"));
+    out.put(prefix + "expert_weights_norm", config.at("norm_topk_prob").as_bool());
+    config.erase("rms_norm_eps"); // Its files have another word for it.
+  }
+  for (const char* key : {"num_key_value_heads", "intermediate_size"})
+    config.erase(key);
+}
+
 } // namespace
 
 std::size_t size_in(const json::object& config, const char* key, std::size_t absent) {
@@ -213,6 +247,8 @@ GgufWriter gguf_metadata(const std::string& architecture, json::object config) {
     put_gemma4(out, prefix, config);
   if (architecture == "granitehybrid" || architecture.starts_with("lfm2"))
     put_hybrid(out, prefix, config);
+  if (architecture.starts_with("nemotron_h"))
+    put_nemotron(out, prefix, config);
   for (const Key& key : keys)
     if (const json::value* value = config.if_contains(key.config); value && !value->is_null()) {
       if (key.is_integer)

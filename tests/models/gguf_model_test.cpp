@@ -62,6 +62,8 @@ std::vector<Case> cases() {
       {"Granite 4", "granitehybrid"},
       {"LFM 2", "lfm2"},
       {"LFM 2 MoE", "lfm2moe"},
+      {"Nemotron-H", "nemotron_h"},
+      {"Nemotron-H MoE", "nemotron_h_moe"},
       {"Mixtral", "llama"},
       {"Qwen 3 MoE", "qwen3moe"},
       {"OLMoE", "olmoe"},

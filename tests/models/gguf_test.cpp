@@ -298,8 +298,8 @@ TEST_CASE("a configuration that is not known is refused with the key that says i
   CHECK(says(
       other,
       "dots1, gemma2, gemma3, gemma4, glm4moe, gpt-oss, gpt2, gptneox, granite, granitehybrid, "
-      "granitemoe, lfm2, lfm2moe, llama, mistral3, olmo2, olmoe, phi3, qwen2, qwen2moe, qwen3, "
-      "qwen35, qwen35moe, qwen3moe, qwen3next, smollm3"));
+      "granitemoe, lfm2, lfm2moe, llama, mistral3, nemotron_h, nemotron_h_moe, olmo2, olmoe, phi3, "
+      "qwen2, qwen2moe, qwen3, qwen35, qwen35moe, qwen3moe, qwen3next, smollm3"));
   CHECK(says(with([](auto& f) { f.remove("llama.block_count"); }), "llama.block_count"));
   CHECK(says(with([](auto& f) { f.put("llama.embedding_length", 0.5f); }),
              "llama.embedding_length is not an integer"));
@@ -402,6 +402,25 @@ TEST_CASE("a Granite 4 whose recurrent layers cannot be is refused with the key 
   put("ssm.time_step_rank", std::int64_t(-1));
   put("ssm.time_step_rank", std::uint32_t(7));
   put("attention.head_count_kv", std::vector<std::int32_t>{1});
+  put("block_count", std::uint32_t(100'000));
+}
+
+TEST_CASE("a Nemotron-H whose layers cannot be is refused with the key that says it") {
+  const test::TemporaryFolder folder;
+  test::write_checkpoint(folder, test::reference_case("Nemotron-H MoE"), gpu::DType::f32);
+  const auto put = [&](const std::string& key, auto value) {
+    GgufWriter file = test::to_gguf(folder.path(), "nemotron_h_moe");
+    file.put("nemotron_h_moe." + key, value);
+    const Error error = error_of(GgufSource(folder.write("m/m.gguf", file.bytes())).config());
+    CHECK_MESSAGE(says(error, "nemotron_h_moe." + key), error.text());
+  };
+  for (const std::int64_t heads : {-1, 0, 7})
+    put("ssm.time_step_rank", heads);
+  put("feed_forward_length", std::vector<std::int32_t>{1});
+  put("attention.head_count_kv", std::vector<std::int32_t>{1});
+  put("moe_latent_size", std::uint32_t(16));
+  put("expert_gating_func", std::uint32_t(1));
+  put("nextn_predict_layers", std::uint32_t(1));
   put("block_count", std::uint32_t(100'000));
 }
 

@@ -93,6 +93,21 @@ TEST_CASE("recurrent layers that contradict themselves, or are not known, are re
       {"LFM 2", "block_ffn_dim_multiplier", -1},
       {"LFM 2 with its options", "full_attn_idxs", 1},
       {"LFM 2 MoE", "num_experts_per_tok", 9},
+      {"Nemotron-H", "hybrid_override_pattern", "M-*"},
+      {"Nemotron-H", "hybrid_override_pattern", "M-*x"},
+      {"Nemotron-H", "hybrid_override_pattern", nullptr},
+      {"Nemotron-H", "mamba_head_dim", 256},
+      {"Nemotron-H", "mamba_head_dim", nullptr},
+      {"Nemotron-H", "n_groups", 3},
+      {"Nemotron-H", "conv_kernel", 9},
+      {"Nemotron-H", "mamba_hidden_act", "gelu"},
+      {"Nemotron-H", "attention_bias", true},
+      {"Nemotron-H with its options", "layers_block_type",
+       json::array{"mlp", "conv", "full_attention", "linear_attention"}, "conv"},
+      {"Nemotron-H MoE", "moe_latent_size", 16},
+      {"Nemotron-H MoE", "n_shared_experts", 2},
+      {"Nemotron-H MoE", "moe_intermediate_size", 24, "experts of 24 units"},
+      {"Nemotron-H MoE", "num_experts_per_tok", 9},
   };
   for (const Wrong& wrong : cases) {
     json::object changed = test::reference_case(wrong.model).at("config").as_object();
@@ -121,9 +136,45 @@ TEST_CASE("Granite's recurrent layers and LFM 2's say the same in other words") 
   CHECK(config_of(lfm2).ffn == 96);
 }
 
+TEST_CASE("Nemotron-H's layers are each one part, whatever words their list has") {
+  json::object config = test::reference_case("Nemotron-H").at("config").as_object();
+  const ModelConfig letters = config_of(config);
+  for (const int layer : {0, 1, 2, 3}) {
+    CHECK(letters.is_recurrent(layer) == (layer == 0));
+    CHECK(letters.attends(layer) == (layer == 2));
+    CHECK(letters.feeds(layer) == (layer % 2 == 1));
+    CHECK(letters.has_mixer(layer) == !letters.feeds(layer));
+    CHECK((letters.mixer_outputs(layer) > 0) == letters.has_mixer(layer));
+    CHECK((letters.ffn_in(layer) > 0) == letters.feeds(layer));
+  }
+  CHECK(letters.ropes.empty());
+  CHECK(letters.last_for_all() == 2);
+  CHECK(letters.stored_ffn() == letters.ffn / 2.0);
+  config.erase("hybrid_override_pattern");
+  config.erase("num_hidden_layers");
+  config.erase("head_dim");
+  config["attention_head_dim"] = letters.head_dim;
+  config["time_step_limit"] = json::array{0.0, "unbounded"};
+  std::string text;
+  for (const json::array& layers : {json::array{"linear_attention", "mlp", "full_attention", "mlp"},
+                                    json::array{"mamba", "mlp", "attention", "mlp"}}) {
+    config["layers_block_type"] = layers;
+    const test::TemporaryFolder folder;
+    text = json::serialize(config); // Python writes a bound that is none like this.
+    text.replace(text.find("\"unbounded\""), 11, "Infinity");
+    folder.write("config.json", text);
+    const auto words = FolderSource(folder.path()).config();
+    REQUIRE_MESSAGE(words, words.error().text());
+    CHECK(words->recurrence->rule == letters.recurrence->rule);
+    CHECK(words->head_dim == letters.head_dim);
+    for (int layer = 0; layer < 4; ++layer)
+      CHECK(words->mixers[std::size_t(layer)].mixer == letters.mixers[std::size_t(layer)].mixer);
+  }
+}
+
 TEST_CASE("a recurrent model's folder is quantized, its rates and convolutions apart") {
   for (const char* name :
-       {"Qwen 3.5", "Granite 4 without experts, with its options", "LFM 2 MoE"}) {
+       {"Qwen 3.5", "Granite 4 without experts, with its options", "LFM 2 MoE", "Nemotron-H MoE"}) {
     CAPTURE(std::string(name));
     const test::TemporaryFolder folder;
     test::write_checkpoint(folder, test::reference_case(name), gpu::DType::bf16);

@@ -26,7 +26,10 @@ inline constexpr const char* recurrent_cases[] = {"Qwen 3.5",
                                                   "LFM 2",
                                                   "LFM 2 with its options",
                                                   "LFM 2 MoE",
-                                                  "LFM 2 MoE with its options"};
+                                                  "LFM 2 MoE with its options",
+                                                  "Nemotron-H",
+                                                  "Nemotron-H with its options",
+                                                  "Nemotron-H MoE"};
 
 /// The blocks that draft, of some of these cases (tools/reference/mtp.py).
 const boost::json::array& mtp_cases();

@@ -59,7 +59,7 @@ public:
                          std::span<const gpu::StateRun>, const gpu::StateLayer&) override {
     std::abort();
   }
-  void gated_rms_norm(gpu::Tensor, gpu::Tensor, const float*, int, float) override { std::abort(); }
+  void gated_rms_norm(gpu::Tensor, gpu::Tensor, const gpu::GatedNorm&) override { std::abort(); }
   void gather_columns(gpu::Tensor out, gpu::Tensor in, const float* columns) override {
     for (int r = 0; r < out.rows; ++r)
       for (int i = 0; i < out.cols; ++i)

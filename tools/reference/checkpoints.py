@@ -47,6 +47,10 @@ GRANITE = {"attention_multiplier": 0.125, "embedding_multiplier": 12.0, "residua
 GRANITE4 = {**GRANITE, "embedding_multiplier": 3.0, "num_hidden_layers": 4, "layer_types": ["mamba", "mamba", "attention", "mamba"], "mamba_n_heads": 8,
             "mamba_n_groups": 1, "mamba_d_state": 16, "mamba_d_head": 12, "mamba_d_conv": 4, "mamba_expand": 2,
             "mamba_chunk_size": 16, "mamba_conv_bias": True, "mamba_proj_bias": False, "shared_intermediate_size": 40}
+NEMOTRON = {"num_hidden_layers": 4, "layer_norm_epsilon": 1e-5, "mlp_hidden_act": "relu2", "head_dim": 16, "mamba_num_heads": 8,
+            "mamba_head_dim": 12, "n_groups": 2, "ssm_state_size": 16, "conv_kernel": 4, "expand": 2, "chunk_size": 16,
+            "use_conv_bias": True, "use_bias": False, "mlp_bias": False, "attention_bias": False,
+            "time_step_min": 1e-30} # A bound of times for transformers, of those before training for others.
 GEMMA = {"hidden_activation": "gelu_pytorch_tanh", "head_dim": 16, "query_pre_attn_scalar": 24, "num_hidden_layers": 4,
          "sliding_window": 20, "tie_word_embeddings": True, "rms_norm_eps": 1e-6}
 GEMMA4 = {"hidden_activation": "gelu_pytorch_tanh", "head_dim": 16, "global_head_dim": 32, "sliding_window": 20,
@@ -58,6 +62,7 @@ def case(name, architecture, options, change, dtypes=("f32", "bf16"), base=BASE,
     model_type = {"Gemma3": "gemma3_text", "Qwen2Moe": "qwen2_moe", "Qwen3Moe": "qwen3_moe",
                   "Glm4Moe": "glm4_moe", "GptOss": "gpt_oss", "Qwen3_5": "qwen3_5_text",
                   "Gemma4": "gemma4_text", "Lfm2Moe": "lfm2_moe", "Qwen3_5Moe": "qwen3_5_moe_text", "Qwen3Next": "qwen3_next", "GPTNeoX": "gpt_neox",
+                  "NemotronH": "nemotron_h",
                   }.get(architecture, architecture.lower())
     called = architecture + ("LMHeadModel" if architecture == "GPT2" else "ForCausalLM")
     config = {**base, "architectures": [called], "model_type": model_type, **options}
@@ -275,12 +280,21 @@ CASES = [
           "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 40, "use_expert_bias": False,
           "norm_topk_prob": False, "routed_scaling_factor": 1.5, "conv_bias": True}, {"norm_topk_prob": True},
          ("f32",)), # In bf16 rows go to other experts, the reference's own, too.
+    case("Nemotron-H", "NemotronH", {**NEMOTRON, "hybrid_override_pattern": "M-*-"}, {"layer_norm_epsilon": 0.5}),
+    case("Nemotron-H with its options", "NemotronH",
+         {**NEMOTRON, "num_hidden_layers": None, "layers_block_type": ["mlp", "linear_attention", "full_attention", "linear_attention"],
+          "mamba_num_heads": 6, "mamba_head_dim": 20, "n_groups": 3, "conv_kernel": 3, "use_conv_bias": False, "use_bias": True,
+          "mlp_bias": True}, {"layer_norm_epsilon": 0.5}),
+    case("Nemotron-H MoE", "NemotronH",
+         {**NEMOTRON, "num_hidden_layers": 5, "hybrid_override_pattern": "MEM*E", "n_routed_experts": 8, "num_experts_per_tok": 3,
+          "moe_intermediate_size": 32, "moe_shared_expert_intermediate_size": 40, "n_shared_experts": 1, "norm_topk_prob": True,
+          "routed_scaling_factor": 2.5, "n_group": 1, "topk_group": 1}, {"num_experts_per_tok": 2}),
 ]
 
 
-NOT_NULL = ("head_dim", "global_head_dim", "intermediate_size", "layer_types") # None: the file does not mention it.
+NOT_NULL = ("head_dim", "global_head_dim", "intermediate_size", "layer_types", "num_hidden_layers") # None: the file does not mention it.
 TABLES = ("embed_tokens.weight", "embed_tokens_per_layer.weight", "embed_positions.weight", "embed_in.weight", "wte.weight",
-          "wpe.weight")
+          "wpe.weight", "embeddings.weight")
 
 
 def scale_of(name, shape, config):
@@ -296,7 +310,7 @@ def scale_of(name, shape, config):
         return 0.4, 0.0 if plus_one and ".linear_attn." not in name else 1.0
     if name.endswith(("A_log", "dt_bias")):
         return 0.5, 0.0
-    if name.endswith("mamba.D"):
+    if name.endswith(("mamba.D", "mixer.D")):
         return 0.5, 1.0
     if "conv1d" in name or "conv.conv" in name:
         return 0.6, 0.0
@@ -322,9 +336,12 @@ def as_stored(name, shape, config):
         name = name.replace("lm_head.", "embed_out.")
     if mixtral:
         name = name.replace(".mlp.", ".block_sparse_moe.")
+    if config["model_type"] == "nemotron_h":
+        name = name.replace("model.", "backbone.", 1)
     if ".experts." not in name or config["model_type"] in ("gpt_oss", "gemma4_text"):
         return [[name, shape]]
-    parts, (experts, rows, cols) = ("gate", "up") if "gate_up" in name else ("down",), shape
+    parts = ("gate", "up") if "gate_up" in name else ("up",) if "up_proj" in name else ("down",)
+    experts, rows, cols = shape
     called = {"gate": "w1", "up": "w3", "down": "w2"} if mixtral or config["model_type"] == "lfm2_moe" else {part: part + "_proj" for part in ("gate", "up", "down")}
     return [[f"{name.rsplit('.', 1)[0]}.{expert}.{called[part]}.weight", [rows // len(parts), cols]]
             for expert in range(experts) for part in parts]

@@ -88,16 +88,18 @@ std::vector<std::string> missing_in(const models::ModelConfig& config,
   if (config.positions)
     want({positions});
   for (int block = 0; block < config.layers; ++block) {
-    const bool recurrent = config.is_recurrent(block);
     const auto want_stored = [&](const std::vector<models::TensorRole>& roles) {
       for (const models::TensorRole role : roles)
         if (source.has(role))
           want({role, block});
     };
-    want_stored({attention_norm, attention_post_norm, ffn_norm, ffn_post_norm});
-    if (recurrent)
+    if (config.has_mixer(block))
+      want_stored({attention_norm, attention_post_norm});
+    if (config.feeds(block))
+      want_stored({ffn_norm, ffn_post_norm});
+    if (config.is_recurrent(block))
       want_stored(recurrent_roles(config));
-    else
+    if (config.attends(block))
       want_stored({query, key, value, query_key_value, attention_out});
     const models::MixtureConfig* mixture = config.mixture_in(block);
     const auto want_expert = [&](int expert) {
@@ -107,13 +109,14 @@ std::vector<std::string> missing_in(const models::ModelConfig& config,
     };
     if (mixture)
       want({router, block});
-    for (int expert = mixture ? 0 : -1; expert < (mixture ? mixture->experts : 0); ++expert)
+    const int experts = mixture ? mixture->experts : 0;
+    for (int expert = mixture ? 0 : -1; config.feeds(block) && expert < experts; ++expert)
       want_expert(expert);
     if (mixture && mixture->shared_ffn > 0)
       want_expert(models::shared_expert);
     if (mixture && mixture->shared_gate)
       want({shared_gate, block});
-    if (config.qk_norm != models::QkNorm::none && !recurrent)
+    if (config.qk_norm != models::QkNorm::none && config.attends(block))
       for (const auto role : {query_norm, key_norm})
         want({role, block});
   }

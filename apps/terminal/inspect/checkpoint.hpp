@@ -53,10 +53,10 @@ struct Checkpoint {
   /// Returns the bytes of a sequence's state; 0: no layer is recurrent.
   std::uint64_t state_bytes() const { return config.states_of(0, config.layers).bytes(); }
   /// Returns the parameters that a token passes through: all but those of experts that it does not
-  /// go to. An expert has three matrices.
+  /// go to.
   std::uint64_t active_parameters() const {
     const double units = config.layers * (config.stored_ffn() - config.active_ffn());
-    const auto skipped = std::uint64_t(3.0 * config.hidden * units + 0.5);
+    const auto skipped = std::uint64_t(config.ffn_products() * config.hidden * units + 0.5);
     return parameters - std::min(parameters, skipped); // Some may be missing.
   }
   std::uint64_t weight_bytes() const {
