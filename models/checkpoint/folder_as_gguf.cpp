@@ -270,9 +270,11 @@ private:
     part(gates, 2 * rule.key_dim + values, values);
     for (const auto& [role, rows] :
          {std::pair(TensorRole::delta_in, &in), {TensorRole::delta_gate, &gates}})
-      if (PlacedTensor* tensor = add_stored(source_->name(key), names_.tensor({role, key.block})))
-        take_rows(*tensor, {rule.key_heads * head, config_.hidden},
-                  {std::int64_t(rows->size()), config_.hidden}, std::move(*rows));
+      if (PlacedTensor* tensor = add_stored(source_->name(key), names_.tensor({role, key.block}))) {
+        const auto count = std::int64_t(rows->size());
+        take_rows(*tensor, {rule.key_heads * head, config_.hidden}, {count, config_.hidden},
+                  std::move(*rows));
+      }
   }
 
   void add_experts(int block) {

@@ -71,7 +71,7 @@ TEST_CASE("a folder of every family becomes the file that a converter's file bec
       if (whole && !own.reordered)
         CHECK(test::same_bits(rows, expected));
       const auto config = test::source_of(folder.path())->config();
-      CHECK(test::relative_error(rows, expected) < (config->mixture ? 0.3 : 0.02));
+      CHECK(test::relative_error(rows, expected) < (config->mixture ? 0.3 : 0.06));
       CHECK(test::source_of(file)->config()->context == config->context);
       auto converted = test::to_gguf(folder.path(), own.architecture);
       if (own.name == std::string("tied, and the file has the head only")) {
