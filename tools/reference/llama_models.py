@@ -22,7 +22,7 @@ CHANGES = {"Gemma 2": {"query_pre_attn_scalar": 16}, "Gemma 3": {"query_pre_attn
            "gpt-oss": {"swiglu_limit": 7.0}}
 PROMPTS = ["abc def", "The quick brown fox", "0123456789"]
 TOKENS = 24
-NEAR = 0.02  # Difference of log-probabilities.
+NEAR = 0.05  # Difference of log-probabilities: llama.cpp rounds rows that meet Q8_0 to 8 bits.
 
 
 def tokenizer(vocabulary):
