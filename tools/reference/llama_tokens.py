@@ -5,7 +5,7 @@ Usage: ./dev reference llama_tokens [--strings N] [--kind NAME]   (compiles llam
 The vocabularies are those in llama.cpp's source package, and SmolLM2's. All texts of one go to llama-tokenize at once,
 with a control token between them: it takes a text apart at these first, so that neighbours do not meet. Known to differ:
 digits that Unicode has had since 15, which llama.cpp's tables lack, and pairs across a byte that has no token (SmolLM2
-lacks some), which merge here as they do in `tokenizers`.
+lacks some), which merge here as they do in `tokenizers`. Phi 3's tokens take all white space behind them, there ASCII's.
 """
 import argparse, json, pathlib, subprocess, sys
 import gguf
