@@ -67,46 +67,6 @@ std::optional<gpu::GgufFormat> fitting(gpu::GgufFormat wanted, std::int64_t cols
   return fits(gpu::GgufFormat::q5_0) ? std::optional(gpu::GgufFormat::q5_0) : std::nullopt;
 }
 
-/// The rows of a tensor in the order of a GGUF file. A vector is one row, or as many as it has
-/// numbers if they lie in another order there.
-class FileRows {
-public:
-  explicit FileRows(const GgufContents::Tensor& tensor) : stored_(tensor.stored) {
-    const bool vector = stored_.shape.size() == 1;
-    const auto elements = std::int64_t(stored_.elements());
-    cols_ = vector && !tensor.order.is_own() ? 1 : stored_.shape.back();
-    rows_ = elements / cols_;
-    if (tensor.order.is_own())
-      return;
-    places_.resize(std::size_t(rows_));
-    for (int row = 0; row < int(rows_); ++row)
-      places_[std::size_t(tensor.order.in_file(row))] = row;
-  }
-
-  std::int64_t rows() const { return rows_; }
-  std::int64_t cols() const { return cols_; }
-  std::size_t row_bytes() const { return stored_.bytes.size() / std::size_t(rows_); }
-
-  /// Returns the bytes of some rows as they are stored.
-  std::vector<std::byte> take(std::int64_t first, std::int64_t count) const {
-    const std::size_t row = row_bytes();
-    std::vector<std::byte> out(std::size_t(count) * row);
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t from = places_.empty() ? first + i : places_[std::size_t(first + i)];
-      std::ranges::copy(stored_.bytes.subspan(std::size_t(from) * row, row),
-                        out.begin() + std::ptrdiff_t(std::size_t(i) * row));
-    }
-    return out;
-  }
-
-private:
-  const GgufTensor& stored_;
-  std::int64_t rows_;
-  std::int64_t cols_;
-  std::vector<std::int64_t>
-      places_; ///< Where a GGUF's rows are stored; empty: where they are there.
-};
-
 /// Adds what rounding changed. Returns false if a number is not finite.
 bool add_errors(std::span<const float> values, std::span<const float> rounded,
                 QuantizationError& error) {
@@ -166,48 +126,48 @@ private:
   void plan() {
     contents_.metadata.put("general.file_type", file_type(blocks_));
     contents_.metadata.put("general.quantization_version", layout_version);
-    for (const GgufContents::Tensor& tensor : contents_.tensors) {
-      const GgufTensor& stored = tensor.stored;
-      plans_.push_back({stored.name, type_for(stored), stored.shape});
-      report_.bytes_before += stored.bytes.size();
+    for (const PlacedTensor& tensor : contents_.tensors) {
+      plans_.push_back({tensor.name, type_for(tensor), tensor.shape});
+      report_.bytes_before += GgufTensorPlan{tensor.name, tensor.type, tensor.shape}.bytes();
       report_.bytes_after += plans_.back().bytes();
     }
   }
 
-  GgufType type_for(const GgufTensor& stored) const {
-    const bool plain = std::holds_alternative<gpu::DType>(stored.type);
-    if (!is_matrix(stored))
-      return plain ? gpu::DType::f32 : stored.type;
-    const ModelPart part = gguf_part_of(stored.name);
+  GgufType type_for(const PlacedTensor& tensor) const {
+    const bool plain = std::holds_alternative<gpu::DType>(tensor.type);
+    if (!is_matrix(tensor.name, tensor.shape))
+      return plain ? gpu::DType::f32 : tensor.type;
+    const ModelPart part = gguf_part_of(tensor.name);
     const bool table = part == ModelPart::embedding || part == ModelPart::head;
-    const auto format = fitting(table ? tables_ : blocks_, stored.shape.back());
-    const GgufTensorPlan plan{stored.name, format ? GgufType(*format) : stored.type, stored.shape};
-    return stored.type == GgufType(gpu::GgufFormat::nvfp4) || plan.bytes() >= stored.bytes.size()
-               ? stored.type
+    const auto format = fitting(table ? tables_ : blocks_, tensor.shape.back());
+    const GgufTensorPlan now{tensor.name, tensor.type, tensor.shape};
+    const GgufTensorPlan plan{tensor.name, format ? GgufType(*format) : tensor.type, tensor.shape};
+    return tensor.type == GgufType(gpu::GgufFormat::nvfp4) || plan.bytes() >= now.bytes()
+               ? tensor.type
                : plan.type;
   }
 
   /// Writes the matrices, or everything else.
   Result<void> write_all(GgufFileWriter& file, bool matrices) {
     for (std::size_t i = 0; i < plans_.size(); ++i) {
-      const GgufContents::Tensor& tensor = contents_.tensors[i];
-      if (is_matrix(tensor.stored) != matrices)
+      const PlacedTensor& tensor = contents_.tensors[i];
+      if (is_matrix(tensor.name, tensor.shape) != matrices)
         continue;
       if (auto done = write_tensor(file, tensor, plans_[i].type); !done)
         return done;
       if (matrices) // which lie in mapped files
-        release_pages(tensor.stored.bytes);
+        for (const auto& part : tensor.parts)
+          release_pages(part);
     }
     return {};
   }
 
-  Result<void> write_tensor(GgufFileWriter& file, const GgufContents::Tensor& tensor,
-                            GgufType type) {
-    const FileRows rows(tensor);
-    const bool as_stored = type == tensor.stored.type && !tensor.plus_one;
+  Result<void> write_tensor(GgufFileWriter& file, const PlacedTensor& tensor, GgufType type) {
+    const GgufRows rows(tensor);
+    const bool as_stored = type == tensor.type && tensor.change == NumberChange::none;
     const auto at_once = std::clamp<std::int64_t>(numbers_at_once / rows.cols(), 1, rows.rows());
     if (const auto* format = std::get_if<gpu::GgufFormat>(&type); format && !as_stored)
-      begin_kind(tensor.stored, *format);
+      begin_kind(tensor, *format);
     for (std::int64_t first = 0; first < rows.rows(); first += at_once) {
       const std::int64_t count = std::min(at_once, rows.rows() - first);
       std::vector<std::byte> bytes = rows.take(first, count);
@@ -217,10 +177,9 @@ private:
       if (!converted)
         return tl::unexpected(converted.error());
       const std::size_t row = converted->size() / std::size_t(count);
-      auto done =
-          file.write(tensor.stored.name, std::size_t(first) * row, *converted).and_then([&] {
-            return go_on(read);
-          });
+      auto done = file.write(tensor.name, std::size_t(first) * row, *converted).and_then([&] {
+        return go_on(read);
+      });
       if (!done)
         return done;
     }
@@ -228,14 +187,14 @@ private:
   }
 
   /// Converts rows to f32 or to blocks.
-  Result<std::vector<std::byte>> convert(const GgufContents::Tensor& tensor, GgufType type,
+  Result<std::vector<std::byte>> convert(const PlacedTensor& tensor, GgufType type,
                                          const std::vector<std::byte>& rows, std::int64_t first,
                                          std::int64_t count, std::int64_t cols) {
     auto values = std::vector<float>(std::size_t(count * cols));
-    decode(tensor.stored.type, rows.data(), values.size(), values.data());
-    if (tensor.plus_one)
+    decode(tensor.type, rows.data(), values.size(), values.data());
+    if (tensor.change != NumberChange::none)
       for (float& value : values)
-        value += 1;
+        value = tensor.change == NumberChange::plus_one ? value + 1 : -std::exp(value);
     const auto* format = std::get_if<gpu::GgufFormat>(&type);
     if (!format) {
       const auto bytes = std::as_bytes(std::span(values));
@@ -252,27 +211,27 @@ private:
                           std::span(values).subspan(r * std::size_t(cols), std::size_t(cols)),
                           out.data() + r * row);
     });
-    return add_errors_of(tensor.stored, errors, first).map([&] { return std::move(out); });
+    return add_errors_of(tensor, errors, first).map([&] { return std::move(out); });
   }
 
   /// Finds the entry of the report for matrices of this name and format, and counts one.
-  void begin_kind(const GgufTensor& stored, gpu::GgufFormat format) {
-    const std::string name = stored.name.substr(0, stored.name.rfind('.'));
+  void begin_kind(const PlacedTensor& tensor, gpu::GgufFormat format) {
+    const std::string name = tensor.name.substr(0, tensor.name.rfind('.'));
     const std::string last = name.substr(name.rfind('.') + 1);
     kind_ = &kinds_[last + " " + gpu::to_string(format)];
     kind_->name = last;
     kind_->format = *gpu::weight_format(format);
     ++kind_->matrices;
-    kind_->bytes += GgufTensorPlan{stored.name, format, stored.shape}.bytes();
+    kind_->bytes += GgufTensorPlan{tensor.name, format, tensor.shape}.bytes();
   }
 
-  Result<void> add_errors_of(const GgufTensor& stored, const std::vector<QuantizationError>& errors,
-                             std::int64_t first) {
+  Result<void> add_errors_of(const PlacedTensor& tensor,
+                             const std::vector<QuantizationError>& errors, std::int64_t first) {
     for (std::size_t r = 0; r < errors.size(); ++r) {
       if (std::isnan(errors[r].largest))
         return fail(ErrorCode::corrupt,
                     fmt::format("{}: tensor {} holds a number that is not finite in row {}",
-                                text::shown_path(location_), text::shown(stored.name),
+                                text::shown_path(location_), text::shown(tensor.name),
                                 first + std::int64_t(r)),
                     "the file is damaged; download it again");
       kind_->error.add(errors[r]);

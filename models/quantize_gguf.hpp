@@ -9,7 +9,7 @@ namespace paceline::models {
 /// (base::write_new_file). Formats are those of gpu::encoded_gguf_formats; none for the head stands
 /// for q8_0, in which the embedding is, too. Matrices that would not take fewer bytes stay as they
 /// are, and so does NVFP4, whose numbers have a scale elsewhere; of rows that do not fill its
-/// blocks q4_k becomes q5_0. Vectors are f32. Errors: as of quantize_checkpoint.
+/// blocks q4_k becomes q5_0. Vectors, routers and rates are f32. Errors: as of quantize_checkpoint.
 Result<QuantizationReport> quantize_to_gguf(const std::string& location, const std::string& path,
                                             const QuantizeOptions& options);
 

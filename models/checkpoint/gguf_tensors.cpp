@@ -61,14 +61,15 @@ void for_rows(const GgufTensor& tensor, const RowOrder& order, const F& fill) {
 GgufTensors::GgufTensors(std::shared_ptr<const GgufFiles> files, const ModelConfig& config,
                          GgufScope scope)
     : files_(std::move(files)), family_(family_of(config.architecture).tensors),
-      experts_(config.mixture ? config.mixture->experts : 0), convolves_(config.convolution),
+      experts_(config.mixture ? config.mixture->experts : 0),
       norm_parts_(config.recurrence && config.recurrence->sums() ? config.recurrence->rule.key_heads
                                                                  : 0),
       draft_block_(scope == GgufScope::draft_block ? config.layers : -1) {
   const auto architecture = gguf_architecture(*files_);
+  names_.convolves = config.convolution.has_value();
   if (architecture) {
-    ffn_norm_ = (*architecture)->ffn_norm;
-    shared_expert_ = (*architecture)->shared_expert;
+    names_.ffn_norm = (*architecture)->ffn_norm;
+    names_.shared_expert = (*architecture)->shared_expert;
   }
   const HeadOrder heads{.neighbours = architecture && (*architecture)->neighbours};
   for (const TensorRole role : {TensorRole::query, TensorRole::key, TensorRole::query_key_value})
@@ -119,7 +120,7 @@ gpu::DType GgufTensors::dtype() const {
   std::optional<gpu::DType> first;
   bool differ = false;
   for (const auto& [name, tensor] : files_->tensors()) {
-    if (!is_own(name) || !is_matrix(tensor.stored))
+    if (!is_own(name) || !is_matrix(name, tensor.stored.shape))
       continue;
     const auto* plain = std::get_if<gpu::DType>(&tensor.stored.type);
     if (!plain)
@@ -146,29 +147,19 @@ bool GgufTensors::is_half(TensorKey key) const {
 }
 
 std::string GgufTensors::layer_of(TensorKey key) const {
-  constexpr TensorRole outside[] = {TensorRole::embedding,   TensorRole::positions,
-                                    TensorRole::head,        TensorRole::final_norm,
-                                    TensorRole::input_table, TensorRole::input_projection,
-                                    TensorRole::input_norm};
-  if (std::ranges::find(outside, key.role) != std::end(outside))
+  if (is_outside_blocks(key.role))
     return layer_of_table(key.role);
-  const char* const convolution = convolves_ ? name_in_gguf_convolution(key.role) : "";
-  const char* const own = key.role == TensorRole::ffn_norm ? ffn_norm_
-                          : is_half(key)                   ? "ffn_gate_up"
-                          : *convolution != '\0'           ? convolution
-                                                           : name_in_gguf(key.role);
-  return prefix_of(key.block) + own +
-         (key.expert == -1              ? ""
-          : key.expert == shared_expert ? shared_expert_
-                                        : "_exps");
+  if (is_half(key))
+    return prefix_of(key.block) + "ffn_gate_up_exps";
+  key.block += std::max(0, draft_block_);
+  return names_.layer(key);
 }
 
 /// Returns the name of what is behind or before all layers. A block that drafts may have the norm
 /// of the model.
 std::string GgufTensors::layer_of_table(TensorRole role) const {
   if (draft_block_ < 0)
-    return convolves_ && role == TensorRole::final_norm ? name_in_gguf_convolution(role)
-                                                        : name_in_gguf(role);
+    return names_.layer({role});
   const std::string norm = prefix_of(0) + "nextn.shared_head_norm";
   switch (role) {
   case TensorRole::embedding: return prefix_of(0) + "nextn.embed_tokens";
@@ -178,15 +169,7 @@ std::string GgufTensors::layer_of_table(TensorRole role) const {
 }
 
 std::string GgufTensors::name(TensorKey key) const {
-  switch (key.role) {
-  case TensorRole::speed:
-  case TensorRole::skip: return layer_of(key);
-  case TensorRole::offset:
-  case TensorRole::choice_bias: return layer_of(key).append(bias_ending);
-  case TensorRole::router_norm:
-  case TensorRole::expert_scales: return layer_of(key).append(".scale");
-  default: return layer_of(key).append(weight_ending);
-  }
+  return layer_of(key).append(ending_in_gguf(key.role));
 }
 
 Result<const GgufTensor*> GgufTensors::take(const std::string& name,

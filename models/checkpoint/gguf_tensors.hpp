@@ -2,6 +2,7 @@
 #pragma once
 
 #include "models/checkpoint/gguf_files.hpp"
+#include "models/checkpoint/gguf_names.hpp"
 #include "models/checkpoint/row_order.hpp"
 #include "models/checkpoint/tensor_source.hpp"
 #include "models/config.hpp"
@@ -63,7 +64,6 @@ private:
   std::shared_ptr<const GgufFiles> files_;
   BlockTensors family_;
   int experts_;    ///< Experts of a mixture, whose matrices are one tensor.
-  bool convolves_; ///< Recurrent layers are short convolutions.
   /// Key heads of recurrences with gpu::StateUpdate::sum, whose norms have so many rows in the
   /// file; 0: there are none.
   int norm_parts_;
@@ -72,8 +72,7 @@ private:
   int draft_block_ = -1;
   bool fused_queries_ = false; ///< Queries, keys and values are one tensor.
   bool fused_gates_ = false;   ///< Gates and ups are one tensor.
-  const char* ffn_norm_ = "";  ///< Same as in GgufArchitecture, like the next.
-  const char* shared_expert_ = "";
+  GgufNames names_{"", ""};
   std::map<TensorRole, RowOrder> orders_;
   std::set<std::string, std::less<>> taken_;
   std::set<TensorRole> copies_; ///< Tables of the block that drafts which are the model's.

@@ -3,9 +3,11 @@
 #include "base/bf16.hpp"
 #include "gpu/gguf_blocks.hpp"
 #include "models/sources.hpp"
+#include "tests/models/gguf_cases.hpp"
 #include "tests/models/gguf_checkpoint.hpp"
 #include "tests/models/reference_checkpoint.hpp"
 #include "tests/models/weights_file.hpp"
+#include "tests/models/written_gguf.hpp"
 
 #include <algorithm>
 #include <boost/json.hpp>
@@ -23,76 +25,9 @@ using test::Rows;
 
 constexpr gpu::DType plain_types[] = {gpu::DType::f32, gpu::DType::f16, gpu::DType::bf16};
 
-/// A reference case whose options GGUF files can have.
-struct Case {
-  const char* name;
-  const char* architecture;
-  json::object change = {};
-  /// Heads, and the columns that read them, lie in another order in the file: sums differ.
-  bool reordered = false;
-};
-
-std::vector<Case> cases() {
-  const json::object whole{{"query_pre_attn_scalar", 16}}; // The head's length is what files mean.
-  return {
-      {"Llama 2, TinyLlama", "llama"},
-      {"Llama with biases, one head of keys for each query", "llama"},
-      {"linear positions", "llama"},
-      {"YaRN", "llama"},
-      {"SmolLM 2", "llama"},
-      {"Mistral with a window", "llama"},
-      {"Mistral without one", "mistral3"},
-      {"Ministral 3", "mistral3"},
-      {"Qwen 2", "qwen2"},
-      {"Qwen 3", "qwen3"},
-      {"Gemma 2", "gemma2", whole},
-      {"Gemma 3", "gemma3", whole},
-      {"Gemma 3 with a soft cap of logits", "gemma3", whole},
-      {"Gemma 4", "gemma4"},
-      {"Gemma 4 with embeddings of layers, and keys that these share", "gemma4"},
-      {"Gemma 4 MoE", "gemma4"},
-      {"Phi 3", "phi3"},
-      {"Phi 3 that rotates a part of each head", "phi3"},
-      {"SmolLM 3", "smollm3", {{"no_rope_layer_interval", 4}}},
-      {"OLMo 2", "olmo2"},
-      {"OLMo 3", "olmo2"},
-      {"Granite 3", "granite"},
-      {"Granite 3 MoE", "granitemoe"},
-      {"Granite 3 MoE with a shared expert", "granitemoe"},
-      {"Granite 4", "granitehybrid"},
-      {"LFM 2", "lfm2"},
-      {"LFM 2 MoE", "lfm2moe"},
-      {"Nemotron-H", "nemotron_h"},
-      {"Nemotron-H MoE", "nemotron_h_moe"},
-      {"Mixtral", "llama"},
-      {"Qwen 3 MoE", "qwen3moe"},
-      {"OLMoE", "olmoe"},
-      {"Qwen 2 MoE", "qwen2moe"},
-      {"GLM-4.5", "glm4moe"},
-      {"GLM-4.5 Air, with groups", "glm4moe"},
-      {"dots.llm1", "dots1"},
-      {"gpt-oss", "gpt-oss", {{"swiglu_limit", 7.0}}}, // Files have no word for another.
-      {"Qwen 3.5", "qwen35", {}, true},
-      {"Qwen 3.5 that ends with a recurrent layer", "qwen35"},
-      {"Qwen 3.5 MoE", "qwen35moe"},
-      {"Qwen 3 Next", "qwen3next"},
-      {"GPT-2", "gpt2"},
-      // Files have no words for another activation, or another scale of attention.
-      {"GPT-2 with its options",
-       "gpt2",
-       {{"activation_function", "gelu_new"}, {"scale_attn_weights", true}}},
-      {"Pythia", "gptneox"},
-      {"GPT-NeoX in turn", "gptneox", {{"hidden_act", "gelu"}}},
-  };
-}
-
-void write_case(const test::TemporaryFolder& folder, const Case& own, gpu::DType dtype) {
-  json::object entry = test::reference_case(own.name);
-  entry["shards"] = 1;
-  for (const auto& [key, value] : own.change)
-    entry["config"].as_object()[key] = value;
-  test::write_checkpoint(folder, entry, dtype);
-}
+using test::GgufCase;
+using test::relative_error;
+using test::write_case;
 
 std::shared_ptr<const Model> opened(const std::string& location, const LoadOptions& options = {}) {
   auto model = test::load(location, test::device(), options);
@@ -102,18 +37,6 @@ std::shared_ptr<const Model> opened(const std::string& location, const LoadOptio
 
 Rows logits(const std::shared_ptr<const Model>& model) {
   return test::logits_of(model, test::some_tokens(40, 160));
-}
-
-/// Returns the error of all logits, over their size.
-double relative_error(const Rows& rows, const Rows& expected) {
-  double error = 0;
-  double size = 0;
-  for (std::size_t r = 0; r < expected.size(); ++r)
-    for (std::size_t i = 0; i < expected[r].size(); ++i) {
-      error += std::pow(double(rows[r][i]) - double(expected[r][i]), 2);
-      size += std::pow(double(expected[r][i]), 2);
-    }
-  return std::sqrt(error / size);
 }
 
 /// A half that is neither special nor so large that a model of such weights would be chaotic: for
@@ -284,7 +207,7 @@ private:
 } // namespace
 
 TEST_CASE("every architecture in a GGUF computes what its folder computes, bit for bit") {
-  for (const Case& own : cases())
+  for (const GgufCase& own : test::gguf_cases())
     for (const gpu::DType dtype : plain_types) {
       CAPTURE(own.name);
       CAPTURE(gpu::to_string(dtype));
@@ -307,7 +230,7 @@ TEST_CASE("every architecture in a GGUF computes what its folder computes, bit f
 }
 
 TEST_CASE("layers of a GGUF that draft are left out, and are counted among its blocks") {
-  const Case own{"GLM-4.5", "glm4moe"};
+  const GgufCase own{"GLM-4.5", "glm4moe"};
   const test::TemporaryFolder folder;
   write_case(folder, own, gpu::DType::bf16);
   testing::GgufWriter file = test::to_gguf(folder.path(), own.architecture);
@@ -321,8 +244,9 @@ TEST_CASE("layers of a GGUF that draft are left out, and are counted among its b
 }
 
 TEST_CASE("queries, keys and values in one tensor are what they are in three, bit for bit") {
-  for (const Case& own : {Case{"Llama with biases, one head of keys for each query", "llama"},
-                          Case{"SmolLM 2", "llama"}, Case{"Qwen 2", "qwen2"}}) {
+  for (const GgufCase& own :
+       {GgufCase{"Llama with biases, one head of keys for each query", "llama"},
+        GgufCase{"SmolLM 2", "llama"}, GgufCase{"Qwen 2", "qwen2"}}) {
     CAPTURE(own.name);
     const test::TemporaryFolder folder;
     write_case(folder, own, gpu::DType::bf16);
@@ -410,7 +334,7 @@ TEST_CASE("experts in blocks, one tensor for all of them, compute what their num
 
 TEST_CASE("LongRoPE's factors, which are tensors in a GGUF, turn as those of config.json do") {
   const json::array near{1.0, 1.125, 1.25, 1.5, 2.0, 4.0};
-  Case own{"Phi 3", "phi3"};
+  GgufCase own{"Phi 3", "phi3"};
   own.change = {
       {"original_max_position_embeddings", 48},
       {"rope_scaling",
@@ -433,7 +357,7 @@ TEST_CASE("LongRoPE's factors, which are tensors in a GGUF, turn as those of con
 }
 
 TEST_CASE("divisors of frequencies turn a llama as Llama 3 turns") {
-  const Case own{"Llama 3", "llama"};
+  const GgufCase own{"Llama 3", "llama"};
   const test::TemporaryFolder folder;
   write_case(folder, own, gpu::DType::f32);
   testing::GgufWriter file = test::to_gguf(folder.path(), "llama");

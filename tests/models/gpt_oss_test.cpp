@@ -3,9 +3,12 @@
 #include "base/bf16.hpp"
 #include "gpu/mx.hpp"
 #include "models/checkpoint/folder.hpp"
+#include "models/checkpoint/gguf_numbers.hpp"
+#include "models/checkpoint/widen.hpp"
 #include "models/quantize.hpp"
 #include "tests/models/reference_checkpoint.hpp"
 #include "tests/models/weights_file.hpp"
+#include "tests/models/written_gguf.hpp"
 #include "tests/support/says.hpp"
 
 #include <algorithm>
@@ -15,6 +18,7 @@
 #include <functional>
 #include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
 using namespace paceline;
@@ -313,4 +317,32 @@ TEST_CASE("a gpt-oss's sinks, biases and bounds count, and it has its defaults")
   CHECK(defaults.ropes.at(0).factor == doctest::Approx(0.1 * std::log(32) + 1));
   config.at("rope_scaling").as_object().erase("truncate");
   CHECK(read().ropes.at(0).frequencies != defaults.ropes.at(0).frequencies);
+}
+
+TEST_CASE("blocks of experts become a GGUF's, with the same numbers") {
+  OssTwins twins;
+  twins.config["swiglu_limit"] = 7.0; // Files have no word for another.
+  twins.write();
+  json::object plain = twins.config;
+  plain.erase("quantization_config");
+  twins.numbers.write("config.json", json::serialize(plain));
+  test::write_texts(twins.folder);
+  const test::TemporaryFolder out;
+  test::written(twins.folder.path(), out.file("m.gguf"), test::as(WeightFormat::q4_k));
+  const auto files = test::files_at(out.file("m.gguf"));
+  const auto source = test::source_of(twins.numbers.path());
+  const auto tensors = source->tensors(source->config().value()).value();
+  for (const auto& [role, name, rows, cols] :
+       {std::tuple(TensorRole::gate, "blk.1.ffn_gate_exps.weight", oss::ffn, oss::hidden),
+        {TensorRole::up, "blk.1.ffn_up_exps.weight", oss::ffn, oss::hidden},
+        {TensorRole::down, "blk.1.ffn_down_exps.weight", oss::hidden, oss::ffn}}) {
+    CHECK(test::type_in(*files, name) == "mxfp4");
+    std::vector<float> expected;
+    for (int expert = 0; expert < oss::experts; ++expert) {
+      const gpu::HostMatrix matrix = tensors->matrix({role, 1, expert}, rows, cols).value();
+      const auto values = widen(matrix.dtype, matrix.data, std::size_t(rows * cols));
+      expected.insert(expected.end(), values.begin(), values.end());
+    }
+    CHECK(values_of(*files->tensor(name)) == expected);
+  }
 }

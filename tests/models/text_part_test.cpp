@@ -3,6 +3,7 @@
 #include "models/quantize.hpp"
 #include "tests/models/reference_checkpoint.hpp"
 #include "tests/models/weights_file.hpp"
+#include "tests/models/written_gguf.hpp"
 
 #include <algorithm>
 #include <boost/json.hpp>
@@ -159,4 +160,27 @@ TEST_CASE("the text part of a folder is quantized, its other parts are not") {
   REQUIRE_MESSAGE(loaded, loaded.error().text());
   CHECK(test::same_bits(test::logits_at(folders.folder.file("out")),
                         test::logits_of(*loaded, test::some_tokens(40, 160))));
+}
+
+TEST_CASE("the text part of a folder becomes the GGUF file of the text alone") {
+  for (const char* name : {"Qwen 3.5 MoE", "Gemma 3", "Gemma 4 MoE", "Ministral 3"}) {
+    CAPTURE(std::string(name));
+    Folders folders(seeing_like(name));
+    if (folders.text.contains("query_pre_attn_scalar")) { // The head's length is what files mean.
+      folders.text["query_pre_attn_scalar"] = 16;
+      folders.write();
+    }
+    const test::TemporaryFolder out;
+    for (const test::TemporaryFolder* folder : {&folders.folder, &folders.plain})
+      test::write_texts(*folder);
+    json::object plain =
+        json::parse(testing::read_file(folders.plain.file("config.json"))).as_object();
+    if (plain.contains("query_pre_attn_scalar"))
+      plain["query_pre_attn_scalar"] = 16;
+    folders.plain.write("config.json", json::serialize(plain));
+    const QuantizeOptions eight = test::as(WeightFormat::q8_0);
+    test::written(folders.folder.path(), out.file("seeing.gguf"), eight);
+    test::written(folders.plain.path(), out.file("plain.gguf"), eight);
+    test::check_twins(out.file("seeing.gguf"), out.file("plain.gguf"));
+  }
 }

@@ -146,6 +146,28 @@ TEST_CASE("SentencePiece's merges become scores that merge in the same order") {
   }
 }
 
+TEST_CASE("merges in another order than their tokens stay merges, as in Gemma 4's files") {
+  json::object root = pieces(false);
+  root["model"].as_object()["merges"] =
+      json::array{"\u2581 a", "\u2581 \u2581", "b c", "a bc"}; // b c before its id is reached
+  const auto original = Tokenizer::parse("pieces", json::serialize(root)).value();
+  const GgufTokenizer own = translated(root, 270);
+  CHECK(own.model == "gemma4");
+  CHECK(own.scores.empty());
+  CHECK(own.merges.front() == "\u2581 a");
+  const auto read = read_back(own);
+  for (const char* text : {"abc", "a abc  bca", "x\xc3\xa9\n\nabc\n", " <tool>a", ""}) {
+    CAPTURE(text);
+    CHECK(read->encode(text) == original->encode(text));
+  }
+  json::object across = root;
+  across["model"].as_object()["vocab"].as_object()["c\n"] = 268;
+  across["model"].as_object()["merges"].as_array().push_back("c \n");
+  says(refused(across), "the merge of c and");
+  root["post_processor"] = nullptr;
+  says(refused(root), "without a token before every text");
+}
+
 TEST_CASE("blanks that newer files mark while they cut are the same") {
   json::object root = pieces(true);
   const GgufTokenizer own = translated(root, 270);

@@ -34,6 +34,7 @@ public:
         .and_then([&] { return read_tokens(); })
         .and_then([&] { return byte_level_ ? write_bytes() : write_pieces(); })
         .and_then([&] { return read_around(); })
+        .and_then([&] { return check_begin(); })
         .map([&] { return std::move(out_); });
   }
 
@@ -177,23 +178,29 @@ private:
     });
   }
 
-  /// Writes SentencePiece's BPE, whose files have scores in the place of merges: of two pairs the
-  /// one is merged first whose token has the higher score. SentencePiece numbers tokens in that
-  /// order, so the id says it, if the merges agree.
+  /// Writes SentencePiece's BPE: with scores, or with merges where these do not say the same.
   Result<void> write_pieces() {
     const json::value* falls_back = model_->if_contains("byte_fallback");
     if (!blanks_ || !expressions_.empty() || !falls_back || *falls_back != true)
       return no_word("this kind of BPE");
-    out_.model = "llama";
-    for (std::size_t id = 0; id < out_.tokens.size(); ++id) {
-      out_.scores.push_back(-float(id));
+    for (std::size_t id = 0; id < out_.tokens.size(); ++id)
       if (is_byte(out_.tokens[id]) && out_.types[id] == GgufVocabulary::normal)
         set_type(id, GgufVocabulary::byte);
-    }
     if (const json::value* unknown = model_->if_contains("unk_token");
         unknown && unknown->is_string())
       if (const auto id = out_.find(unknown->get_string()))
         set_type(std::size_t(*id), GgufVocabulary::unknown);
+    const auto ordered = write_scores();
+    return ordered || out_.add_space_prefix ? ordered : write_characters();
+  }
+
+  /// Writes scores in the place of merges: of two pairs the one is merged first whose token has the
+  /// higher score. SentencePiece numbers tokens in that order, so the id says it, if the merges
+  /// agree.
+  Result<void> write_scores() {
+    out_.model = "llama";
+    for (std::size_t id = 0; id < out_.tokens.size(); ++id)
+      out_.scores.push_back(-float(id));
     boost::unordered_flat_map<std::string, std::size_t, StringHash, std::equal_to<>> ids;
     for (std::size_t id = 0; id < out_.tokens.size(); ++id)
       ids.emplace(out_.tokens[id], id);
@@ -203,6 +210,18 @@ private:
       const bool in_order = at != ids.end() && at->second >= before;
       before = in_order ? at->second : before;
       return in_order;
+    });
+  }
+
+  /// Writes merges as Gemma 4's files have them. Newlines are cut from all else there, and a text
+  /// has no blank before it.
+  Result<void> write_characters() {
+    out_.model = "gemma4";
+    out_.scores.clear();
+    return for_merges([&](const std::string& left, const std::string& right) {
+      const std::string whole = left + right;
+      out_.merges.push_back(left + " " + right);
+      return whole.find('\n') == whole.npos || whole.find_first_not_of('\n') == whole.npos;
     });
   }
 
@@ -268,6 +287,13 @@ private:
       }
     }
     return {};
+  }
+
+  /// Refuses what readers of such files would change: they put a token before every text.
+  Result<void> check_begin() const {
+    return out_.model != "gemma4" || out_.add_begin
+               ? Result<void>()
+               : no_word("merges of SentencePiece without a token before every text");
   }
 
   const std::string& path_;

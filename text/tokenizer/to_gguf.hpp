@@ -15,12 +15,12 @@ namespace paceline::text {
 
 /// A tokenizer as GGUF files have it below "tokenizer.ggml.".
 struct GgufTokenizer {
-  std::string model; ///< "gpt2" or "llama".
+  std::string model; ///< "gpt2", "llama" or "gemma4".
   std::string pre;   ///< Way in which gpt2's texts are split.
   std::vector<std::string> tokens;
   std::vector<std::int32_t> types; ///< [tokens], of GgufVocabulary::TokenType.
   std::vector<float> scores;       ///< [tokens], of "llama".
-  std::vector<std::string> merges; ///< "a b", the first ones first, of "gpt2".
+  std::vector<std::string> merges; ///< "a b", the first ones first; "llama" has none.
   std::optional<TokenId> begin;    ///< The token that is put before every text.
   bool add_begin = false;
   bool add_end = false;
