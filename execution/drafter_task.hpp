@@ -55,6 +55,7 @@ private:
     speculation::QRow q;
     speculation::Writer writer;
   };
+  double spelled_from() const;
   bool spell(double chance_min);
   const speculation::SequenceSpec& spec() const { return *at_.spec; }
   TokenId put_aside(TokenId token);

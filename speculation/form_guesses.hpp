@@ -34,7 +34,7 @@ private:
   static constexpr double memory = 32; // tokens of a kind
 
   /// Share of each FormToken::Kind that came true.
-  std::array<FadingMean, 3> right_{{{1, prior_weight}, {0.9, prior_weight}, {0.5, prior_weight}}};
+  std::array<FadingMean, 3> right_{{{1, prior_weight}, {0.7, prior_weight}, {0.5, prior_weight}}};
   std::optional<std::size_t> read_; ///< Leading tokens of the text that were learned from.
 };
 

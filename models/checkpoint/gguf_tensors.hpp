@@ -63,7 +63,7 @@ private:
 
   std::shared_ptr<const GgufFiles> files_;
   BlockTensors family_;
-  int experts_;    ///< Experts of a mixture, whose matrices are one tensor.
+  int experts_; ///< Experts of a mixture, whose matrices are one tensor.
   /// Key heads of recurrences with gpu::StateUpdate::sum, whose norms have so many rows in the
   /// file; 0: there are none.
   int norm_parts_;

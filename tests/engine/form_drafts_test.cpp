@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -172,6 +173,23 @@ TEST_CASE("what the form drafts is counted by itself, beside the drafters' own")
   CHECK(judged == metrics.judged);
   CHECK(accepted == metrics.accepted);
   CHECK(metrics.drafters[2].accepted > 10);
+}
+
+TEST_CASE("a form leaves to a model what that knows better, and costs no rounds beside it") {
+  EngineOptions options = forming({"auto"}, SpeculationMode::sync);
+  options.draft_devices = {"sim:1ms"};
+  options.window = 4;
+  const auto rounds = [&](std::optional<std::string> drafter) {
+    EngineWorld world(options);
+    std::uint64_t all = 0;
+    for (std::uint64_t seed = 1; seed <= 16; ++seed) {
+      Request request = event_request(0.8f, seed);
+      request.drafter = drafter;
+      all += answer_of(world, request).end().speculation.rounds;
+    }
+    return all;
+  };
+  CHECK(rounds({}) < rounds("model"));
 }
 
 TEST_CASE("forms draft in stages, beside forks, in batches, and where pages are short") {
