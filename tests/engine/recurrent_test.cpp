@@ -39,8 +39,8 @@ TEST_CASE("with a recurrent target: the same tokens in every mode, chunk, page, 
           }
         if (mode == SpeculationMode::automatic)
           continue;              // It may choose `off`.
-        if (drafter == "suffix") // Rows that stay and rows that do not.
-          CHECK(stats.accepted > 20);
+        if (drafter == "suffix") // Rows that stay, too. How many depends on when who is ready.
+          CHECK(stats.accepted > 5);
         else if (mode == SpeculationMode::sync)
           CHECK(stats.judged > stats.accepted + 20);
       }
