@@ -34,7 +34,7 @@ DrafterTask::DrafterTask(const speculation::Frontier& at, speculation::DraftedTe
 }
 
 /// Returns the chance from which on the form goes first. A model that is held to the form is right
-/// more often where the form tells than it is elsewhere: half of what is missing to always.
+/// more often where the form tells than it is elsewhere, so the form has to be, too.
 double DrafterTask::spelled_from() const {
   return hands_on_ ? (1 + at_.drafters.chance) / 2 : 0;
 }

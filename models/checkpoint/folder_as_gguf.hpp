@@ -10,7 +10,7 @@
 
 namespace paceline::models {
 
-/// Where a GGUF file has no word for something, this may help.
+/// What a user may do where a GGUF file has no word for something.
 inline constexpr const char* into_folder_hint = "quantize it into a folder, or while it is loaded";
 
 /// Returns the tensors of a folder of plain numbers, of which stacks of experts may be MXFP4, and

@@ -1,4 +1,4 @@
-// Where the rows of a GGUF file's tensors lie in another checkpoint.
+// Tensors of another checkpoint, read in the order of rows that a GGUF file has.
 #pragma once
 
 #include "models/checkpoint/gguf.hpp"
@@ -26,7 +26,7 @@ struct PlacedTensor {
   /// Bytes of any alignment, equally many in each part: its rows are below each other, and those of
   /// a part below those of the one before.
   std::vector<std::span<const std::byte>> parts;
-  /// Of MXFP4 whose exponents do not lie beside the codes: those of each part. Codes that follow
+  /// Exponents of each part, if it is MXFP4 that has them apart from its codes. Codes that follow
   /// each other share a byte there, and are half a block apart in a GGUF.
   std::vector<std::span<const std::byte>> exponents = {};
   /// The rows as they lie now that are the rows of a GGUF; empty: all of them, in order. As many as

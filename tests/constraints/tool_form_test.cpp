@@ -218,6 +218,8 @@ TEST_CASE("a form beside calls that the model may make is the answer without any
   CHECK(forms.holds(*form, "{\"any\": 1}"));
   CHECK(forms.holds(*form, "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>"));
   CHECK(!forms.holds(*form, "hello"));
+  both.form->any_whitespace = false;
+  CHECK(constraints::form_of(both).error().text().find("blanks") != std::string::npos);
 }
 
 TEST_CASE("schemas that nothing can hold an answer to are loosened unless they are strict") {

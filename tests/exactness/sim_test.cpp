@@ -5,7 +5,10 @@
 #include "tests/support/effort.hpp"
 #include "tools/overlap_model.hpp"
 
+#include <algorithm>
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <optional>
 
 using namespace paceline;
 using testing::sanitized;
@@ -31,15 +34,21 @@ struct Measured {
   double hits = 0;
 };
 
-Measured measure(SpeculationMode mode, int window, Lookahead lookahead = Lookahead::chain) {
+struct Pair {
+  double acceptance = ::acceptance;
+  double draft_ms = ::draft_ms;
+};
+
+Measured measure(SpeculationMode mode, std::optional<int> window,
+                 Lookahead lookahead = Lookahead::chain, const Pair& pair = {}) {
   const bool forks = lookahead == Lookahead::fork;
   EngineOptions options;
   options.target = forks ? "scripted:vocabulary=64,memory=0,seed=1,ranked=1"
                          : "scripted:vocabulary=4,memory=0,seed=1";
-  options.drafters = {options.target + ",acceptance=0.8"};
+  options.drafters = {fmt::format("{},acceptance={}", options.target, pair.acceptance)};
   options.lookahead = lookahead;
   options.devices = {"sim:14.1ms"};
-  options.draft_devices = {"sim:1.8ms"};
+  options.draft_devices = {fmt::format("sim:{}ms", pair.draft_ms)};
   options.speculation = mode;
   options.window = window;
   options.max_num_seqs = 1;
@@ -136,6 +145,21 @@ TEST_CASE("on sim devices overlap is as fast as a discrete-event model where it 
     const double expected = tools::simulate(model, 200'000, 1).tokens_per_second;
     check_at_least(measured.tokens_per_second, expected, 1.4);
     MESSAGE("overlap, K = ", window, ": ", measured.tokens_per_second / expected, " of the model");
+  }
+}
+
+TEST_CASE("on sim devices auto finds the best mode of a weak draft, which leads by a little") {
+  for (const double cost : {0.1, 0.2}) {
+    CAPTURE(cost);
+    const Pair weak{0.2, cost * target_ms};
+    const auto rate = [&](SpeculationMode mode, std::optional<int> window) {
+      return measure(mode, window, Lookahead::chain, weak).tokens_per_second;
+    };
+    const double best = std::max(
+        {per_second(1), rate(SpeculationMode::sync, 1), rate(SpeculationMode::overlap, 1)});
+    const double found = rate(SpeculationMode::automatic, {}) / best;
+    CHECK(found > 0.985);
+    MESSAGE("auto, c = ", cost, ": ", found, " of the best");
   }
 }
 

@@ -235,6 +235,7 @@ TEST_CASE("structures and messages have as many fields as each other") {
   CHECK(fields_of(*v1::GenerateRequest::descriptor()) ==
         boost::pfr::tuple_size_v<Request> + only_in_message);
   CHECK(fields_of(*v1::Sampling::descriptor()) == boost::pfr::tuple_size_v<Sampling>);
+  CHECK(fields_of(*v1::Constraint::descriptor()) == boost::pfr::tuple_size_v<Constraint>);
   CHECK(fields_of(*v1::Delta::descriptor()) == boost::pfr::tuple_size_v<Delta>);
   CHECK(fields_of(*v1::Finished::descriptor()) == boost::pfr::tuple_size_v<Finished>);
   CHECK(fields_of(*v1::Speculation::descriptor()) == boost::pfr::tuple_size_v<SpeculationStats>);

@@ -162,3 +162,19 @@ TEST_CASE("what a form wrote teaches nothing of those who draft") {
   CHECK(round.formed == 6);
   CHECK(round.tokens == 3);
 }
+
+TEST_CASE("a step of overlap that goes without a window is one of overlap if it drafts the next") {
+  InFlightBatch flight;
+  flight.mode = SpeculationMode::overlap;
+  flight.batch.entries.resize(1);
+  Verdicts verdicts;
+  verdicts.sequences.resize(1);
+  base::Telemetry telemetry;
+  const auto mode = [&] { return RoundMeter().end(flight, verdicts, {}, telemetry).mode; };
+  CHECK(mode() == SpeculationMode::off);
+  flight.batch.entries[0].next.chain = std::make_shared<speculation::Chain>(1);
+  flight.batch.entries[0].next.lookahead = 3;
+  CHECK(mode() == SpeculationMode::overlap);
+  flight.mode = SpeculationMode::sync;
+  CHECK(mode() == SpeculationMode::off);
+}

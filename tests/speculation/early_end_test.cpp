@@ -198,3 +198,28 @@ TEST_CASE("windows of a fixed length never end early, nor those of a draft that 
   CHECK(least(4, true) == 0);
   CHECK(least({}, false) == 0);
 }
+
+TEST_CASE("a probe ends windows early from its first round on") {
+  PolicyOptions options;
+  options.lookahead = Lookahead::chain;
+  options.early_ends = true;
+  UnevenDraft pair(0.4, 0, 3);
+  SpeculationPolicy policy(options, [&](int rows) { return pair.step(rows); });
+  int probed = 0;
+  for (int i = 0; i < 4'000; ++i) {
+    const Plan plan = policy.plan();
+    const bool waits = plan.mode == SpeculationMode::sync;
+    const EarlyEnd early = waits ? policy.early_end() : EarlyEnd();
+    RoundObservation round = pair.round(plan, early);
+    round.mode = plan.mode;
+    if (!waits)
+      round.round_seconds = 1; // Drafting is hidden, so overlap wins.
+    policy.observe(round);
+    if (i < 1'000 || !waits)
+      continue;
+    CHECK(plan.probes);
+    CHECK(early.least > 0);
+    ++probed;
+  }
+  CHECK(probed > 10);
+}
