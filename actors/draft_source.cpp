@@ -132,6 +132,9 @@ public:
     policy.prior_cost_ratio =
         std::clamp(draft_.step_bytes() / std::max(target.step_bytes(), 1.0), 0.005, 1.0);
     policy.early_ends = true;
+    const bool keeps_states = target.model->kv_shape(options_.page_tokens).state_bytes > 0;
+    if (may_have_trees(options_) && !is_head_ && !target.in_stages() && !keeps_states)
+      policy.tree_rows_max = speculation::limits::tree_rows_max;
     if (map_ || is_head_ || state_bytes() > 0)
       policy.lookahead = chain_at_most(policy.lookahead);
   }
@@ -444,11 +447,17 @@ Result<std::unique_ptr<DraftSource>> mixed_draft(const ModelLoader& loader, Load
 
 } // namespace
 
+bool may_have_trees(const EngineOptions& o) {
+  const bool waits =
+      o.speculation == SpeculationMode::automatic || o.speculation == SpeculationMode::sync;
+  return waits && o.tree_rows != 0 && o.prefill_chunk > sampling::limits::window_max;
+}
+
 int fork_rows_of(const EngineOptions& o) {
   const bool forks = o.lookahead == Lookahead::automatic || o.lookahead == Lookahead::fork;
   const bool ahead =
       o.speculation == SpeculationMode::automatic || o.speculation == SpeculationMode::overlap;
-  if (!forks || !ahead)
+  if (!(forks && ahead) && !may_have_trees(o))
     return 0;
   return std::min(o.fork_rows * o.max_num_seqs, speculation::limits::fork_rows_max);
 }

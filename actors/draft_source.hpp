@@ -51,6 +51,10 @@ Result<std::unique_ptr<DraftSource>> choose_draft_source(const ModelLoader& load
                                                          LoadedModel& target, int max_model_len,
                                                          caf::actor_system* system);
 
+/// Says whether windows may have rows beside them (execution/token_tree.hpp), as far as the options
+/// say.
+bool may_have_trees(const EngineOptions& options);
+
 /// Returns how many rows a pass of a draft model may have for forks, over all sequences.
 int fork_rows_of(const EngineOptions& options);
 

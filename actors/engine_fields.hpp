@@ -45,6 +45,11 @@ inline constexpr base::NumberField<EngineOptions> engine_numbers[] = {
         "EngineOptions::fork_rows", "--fork-rows",
         "Forks that a pass of the draft may advance for a request; 0: none", 0,
         speculation::limits::fork_rows_max),
+    engine_field<&EngineOptions::tree_rows>("EngineOptions::tree_rows", "--tree-rows",
+                                            "Rows of a target step beside each window, for other "
+                                            "tokens than the drafted ones; auto: as "
+                                            "many as pay",
+                                            0, speculation::limits::tree_rows_max),
     engine_field<&EngineOptions::draft_top_k>(
         "EngineOptions::draft_top_k", "--draft-top-k",
         "Likeliest tokens that a node draws from where its distribution crosses; 0: all", 0,

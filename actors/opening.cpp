@@ -24,12 +24,13 @@ int context_of(const EngineOptions& o, const LoadedModel& target) {
                              : std::min(trained, models::limits::positions_default);
 }
 
-/// Returns how many rows of logits a step may ask for: every sequence with the longest window,
-/// within memory.
+/// Returns how many rows of logits a step may ask for: every sequence with the longest window, and
+/// the rows beside one, within memory.
 int logit_rows_of(const EngineOptions& o, const LoadedModel& target) {
   constexpr std::size_t memory = 256u << 20;
   const std::size_t row = sizeof(float) * std::size_t(target.model->vocabulary());
-  const int most = o.max_num_seqs * (sampling::limits::window_max + 1);
+  const int beside = may_have_trees(o) ? speculation::limits::tree_rows_max : 0;
+  const int most = o.max_num_seqs * (sampling::limits::window_max + 1) + beside;
   return std::clamp(int(memory / row), o.max_num_seqs, most);
 }
 
@@ -40,6 +41,7 @@ speculation::PolicyOptions policy_of(const EngineOptions& o) {
   policy.lookahead = o.lookahead;
   policy.fork_rows = o.fork_rows;
   policy.fork_rows_all = fork_rows_of(o);
+  policy.tree_rows = o.tree_rows;
   return policy;
 }
 

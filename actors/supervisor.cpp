@@ -66,7 +66,8 @@ std::vector<Child> on_other_machines(const EngineParts& parts) {
 } // namespace
 
 PerPool<PageManager::PoolConfig> EngineParts::page_pools() const {
-  const bool has_forks = scheduler.stages > 1 && scheduler.has_draft;
+  const bool has_forks =
+      (scheduler.stages > 1 && scheduler.has_draft) || scheduler.policy.tree_rows_max > 0;
   PerPool<PageManager::PoolConfig> pools{{target.pool, scheduler.attention_window, has_forks}};
   for (const auto& pool : draft_pools)
     pools.push_back({.pages = pool});

@@ -79,6 +79,8 @@ Metrics Telemetry::snapshot() const {
   m.pre_enqueued_steps = pre_enqueued_steps;
   m.fork_steps = fork_steps;
   m.fork_hits = fork_hits;
+  m.tree_rows = tree_rows;
+  m.tree_tokens = tree_tokens;
   m.lookahead_rounds = lookahead_rounds;
   m.preemptions = preemptions;
   m.step_cost_error = step_cost_error;

@@ -67,6 +67,8 @@ struct Telemetry {
   std::atomic<std::uint64_t> lookahead_hits{0};
   std::atomic<std::uint64_t> fork_hits{0};
   std::atomic<std::uint64_t> lookahead_rounds{0};
+  std::atomic<std::uint64_t> tree_rows{0};
+  std::atomic<std::uint64_t> tree_tokens{0};
   std::atomic<std::uint64_t> pre_enqueued_steps{0};
   std::atomic<std::uint64_t> fork_steps{0};
   std::atomic<std::uint64_t> preemptions{0};

@@ -3,6 +3,7 @@
 
 #include "execution/handover.hpp"
 #include "execution/pass_outcome.hpp"
+#include "execution/token_tree.hpp"
 #include "gpu/lane.hpp"
 #include "gpu/operations.hpp"
 #include "models/model.hpp"
@@ -31,6 +32,7 @@ struct ForwardPass {
     int first_logit_row = 0;
     int logit_rows = 0;
     std::optional<gpu::PageCopy> copy; ///< A fork's page copy, made before its first rows.
+    std::vector<TreePath> paths;       ///< Rows beside the window, behind the entry's own.
   };
   /// One per entry. Entries of forks stand behind the batch's own until it is known which one came
   /// true; then that is the only one.

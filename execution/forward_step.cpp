@@ -175,10 +175,17 @@ bool ForwardStep::read_rows() {
     return false;
   }
   int logit_rows = 0;
-  for (ForwardPass::Rows& rows : pass_->rows) {
+  for (std::size_t i = 0; i < pass_->rows.size(); ++i) {
+    ForwardPass::Rows& rows = pass_->rows[i];
     rows.first_logit_row = logit_rows;
     logit_rows += rows.logit_rows;
     pass_->read += int(rows.tokens.size());
+    if (is_last()) // The rows of further stages are one chain's.
+      rows.paths = tree_paths(pass_->batch.entries[i], rows.window, *stage_.pool);
+    for (TreePath& path : rows.paths) {
+      path.first_logit_row = std::exchange(logit_rows, logit_rows + path.rows());
+      pass_->read += path.rows();
+    }
   }
   for (std::size_t i = 0; i < pass_->rows.size(); ++i)
     expect_forms(pass_->batch.entries[i], pass_->rows[i]);
@@ -241,6 +248,16 @@ void ForwardStep::plan() {
       work_.prompt_reads += std::int64_t(count) * (2 * entry.feed.cached + count + 1) / 2;
     } else {
       work_.decode_reads += entry.feed.cached + count;
+    }
+    for (int before = 1; const TreePath& path : rows.paths) {
+      models::SequenceRows all{path.pages, path.position, path.tokens};
+      all.shares_with = before++;
+      all.shared_from = path.shared_from;
+      batch.push_back(all);
+      if (path.copy)
+        copies_.push_back(*path.copy);
+      work_.rows += path.rows();
+      work_.decode_reads += path.position + path.rows();
     }
   }
   stage_.model->plan(batch, *stage_.pool, *stage_.workspace);

@@ -28,10 +28,11 @@ gpu::Step::Next VerifyStep::prepare(base::TimePoint now) {
     begin_work(now);
     return Next::ready;
   }
-  if (phase_ == Phase::lookaheads && !ran_) {
-    if (!lookaheads_settled() && now < deadline_)
+  if (phase_ == Phase::behind && !ran_) {
+    const auto settled = [this](std::size_t i) { return is_settled(i); };
+    if (!std::ranges::all_of(owners_, settled) && now < deadline_)
       return Next::waiting;
-    plan_lookaheads();
+    plan_behind();
     ran_ = true;
     if (tasks_.empty())
       return Next::done;
@@ -146,24 +147,47 @@ int VerifyStep::position_behind(std::size_t index) const {
   return pass_->batch.entries[index].length + int(cases_[index].window.size());
 }
 
-bool VerifyStep::lookaheads_settled() const {
-  return std::ranges::all_of(owners_, [this](std::size_t i) {
-    return pass_->batch.entries[i].round.chain->settled(position_behind(i) + 1);
-  });
+/// Says whether the token behind the window is there, or never will be. A path's are all there.
+bool VerifyStep::is_settled(std::size_t index) const {
+  return cases_[index].path ||
+         pass_->batch.entries[index].round.chain->settled(position_behind(index) + 1);
 }
 
-void VerifyStep::plan_lookaheads() {
+void VerifyStep::plan_behind() {
   tasks_.clear();
   std::vector<std::size_t> judged;
   for (const std::size_t i : owners_) {
-    if (!pass_->batch.entries[i].round.chain->settled(position_behind(i) + 1)) {
+    if (!is_settled(i)) {
       postpone(i);
       continue;
     }
-    tasks_.push_back(lookahead_task(i));
+    tasks_.push_back(cases_[i].path ? path_task(i) : lookahead_task(i));
     judged.push_back(i);
   }
   owners_ = std::move(judged);
+}
+
+/// Makes the task for the tokens behind a path's guess, which the verdict ends with by now. A
+/// path's last row draws a token, whatever its chain has behind it, since that is of a fork that is
+/// given up.
+gpu::VerifyTask VerifyStep::path_task(std::size_t index) {
+  const BatchEntry& entry = pass_->batch.entries[index];
+  Case& c = cases_[index];
+  const TreePath& path = *c.path;
+  gpu::VerifyTask t = task(index, 0);
+  t.logits = pass_->workspace->logits().row(path.first_logit_row);
+  c.prefix = pass_->rows[index].prefix;
+  c.prefix.insert(c.prefix.end(), c.verdict.tokens.begin(), c.verdict.tokens.end());
+  t.history.prefix = c.prefix;
+  t.position = std::uint32_t(path.position + 1);
+  t.tokens = std::span(path.tokens).subspan(1);
+  c.q.clear();
+  for (int i = 1; i < path.rows(); ++i)
+    c.q.push_back(entry.spec->needs_q() ? path.chain->q(path.position + i) : nullptr);
+  t.q = c.q;
+  t.check_draws = check_draws_ && path.chain;
+  t.attempt = t.check_draws ? path.chain->attempt() : 0;
+  return t;
 }
 
 /// Makes the task for the position behind, which the row behind judges; if the chain has ended
@@ -206,10 +230,10 @@ void VerifyStep::complete(base::TimePoint now) {
   if (phase_ == Phase::windows)
     take_windows();
   else
-    take_lookaheads();
+    take_behind();
 }
 
-void VerifyStep::note(Verdict& verdict, gpu::VerifyTask& task, TokenSource accepted) {
+void VerifyStep::take_tokens(Verdict& verdict, gpu::VerifyTask& task, TokenSource accepted) {
   for (int k = 0; k < task.accepted; ++k) {
     verdict.tokens.push_back(task.tokens[std::size_t(k)]);
     verdict.sources.push_back(accepted);
@@ -218,12 +242,24 @@ void VerifyStep::note(Verdict& verdict, gpu::VerifyTask& task, TokenSource accep
     verdict.tokens.push_back(task.next);
     verdict.sources.push_back(TokenSource::target);
   }
-  const int offered = int(task.tokens.size());
-  verdict.accepted += task.accepted;
-  verdict.judged += std::min(task.accepted + 1, offered);
   verdict.failed |= task.failed;
   verdict.inconsistent_draw |= task.inconsistent_draw;
   verdict.logprobs.insert(verdict.logprobs.end(), task.logprobs.begin(), task.logprobs.end());
+}
+
+void VerifyStep::count(Verdict& verdict, const gpu::VerifyTask& task) {
+  verdict.accepted += task.accepted;
+  verdict.judged += std::min(task.accepted + 1, int(task.tokens.size()));
+}
+
+/// Returns the path with the guess that took the rejected token's place; null: there is none.
+const TreePath* VerifyStep::path_of(std::size_t index, const gpu::VerifyTask& judged) const {
+  const int position = pass_->batch.entries[index].length + judged.accepted;
+  const auto& paths = pass_->rows[index].paths;
+  const auto at = std::ranges::find_if(paths, [&](const TreePath& path) {
+    return path.position == position && path.tokens.front() == judged.next;
+  });
+  return judged.ended && at != paths.end() ? &*at : nullptr;
 }
 
 void VerifyStep::take_windows() {
@@ -231,22 +267,34 @@ void VerifyStep::take_windows() {
   for (std::size_t t = 0; t < tasks_.size(); ++t) {
     Case& c = cases_[owners_[t]];
     const BatchEntry& entry = pass_->batch.entries[owners_[t]];
-    note(c.verdict, tasks_[t], TokenSource::draft);
+    take_tokens(c.verdict, tasks_[t], TokenSource::draft);
+    count(c.verdict, tasks_[t]);
     const int fed = std::min(tasks_[t].accepted, int(c.window.size()));
     c.verdict.cached = entry.length + fed;
-    if (!tasks_[t].ended && !tasks_[t].failed)
+    c.path = path_of(owners_[t], tasks_[t]);
+    if ((c.path || !tasks_[t].ended) && !tasks_[t].failed)
       pending.push_back(owners_[t]);
+    for (const TreePath& path : pass_->rows[owners_[t]].paths) {
+      c.verdict.tree_rows += path.rows();
+      c.verdict.tree_expected += path.expected;
+    }
   }
   for (std::size_t s = 0; s < scores_.size(); ++s)
     cases_[score_owners_[s]].verdict.prompt_logprobs = std::move(scores_[s].logprobs);
   owners_ = std::move(pending);
-  phase_ = owners_.empty() ? Phase::done : Phase::lookaheads;
+  phase_ = owners_.empty() ? Phase::done : Phase::behind;
 }
 
-void VerifyStep::take_lookaheads() {
+void VerifyStep::take_behind() {
   for (std::size_t t = 0; t < tasks_.size(); ++t) {
     Case& c = cases_[owners_[t]];
-    note(c.verdict, tasks_[t], TokenSource::lookahead);
+    if (c.path) {
+      take_tokens(c.verdict, tasks_[t], TokenSource::draft);
+      c.verdict.tree_tokens = tasks_[t].accepted + int(tasks_[t].ended);
+      continue;
+    }
+    take_tokens(c.verdict, tasks_[t], TokenSource::lookahead);
+    count(c.verdict, tasks_[t]);
     if (tasks_[t].accepted == 1)
       c.verdict.hit = Hit::chain;
   }

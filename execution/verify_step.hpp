@@ -19,12 +19,13 @@ struct Judged {
   speculation::Frontiers frontiers;
 };
 
-/// Judges windows row by row; then, for sequences whose whole window was accepted, the lookahead's
-/// first token if that position was bound when the pass ended (read once, before anything was
-/// judged, which keeps `rejection` exact: docs/theory.md). Writes the verdicts, turns the chains
-/// over to what comes next, decides whether the pre-enqueued batch behind it runs, and hands
-/// verdicts and frontiers to `done` on the lane's thread. Nothing is judged, and nobody told, where
-/// a pre-enqueued batch did not run.
+/// Judges windows row by row; then what goes on behind them: where a guess took a rejected token's
+/// place, the path with that guess (token_tree.hpp); where a whole window was accepted, the
+/// lookahead's first token if that position was bound when the pass ended (read once, before
+/// anything was judged, which keeps `rejection` exact: docs/theory.md). Writes the verdicts, turns
+/// the chains over to what comes next, decides whether the pre-enqueued batch behind it runs, and
+/// hands verdicts and frontiers to `done` on the lane's thread. Nothing is judged, and nobody told,
+/// where a pre-enqueued batch did not run.
 class VerifyStep final : public gpu::Step {
 public:
   using Done = std::function<void(Judged)>;
@@ -40,7 +41,7 @@ public:
   void retire(const gpu::Retirement& how) override;
 
 private:
-  enum class Phase { windows, lookaheads, done };
+  enum class Phase { windows, behind, done };
   /// One entry on its way to a verdict.
   struct Case {
     std::vector<TokenId> window;
@@ -49,6 +50,7 @@ private:
     bool bound_behind = false;   ///< The position behind them was bound when the pass ended.
     TokenId lookahead = 0;
     const float* lookahead_q = nullptr;
+    const TreePath* path = nullptr; ///< The one that goes on behind the window.
     scheduling::Verdict verdict;
   };
 
@@ -56,17 +58,21 @@ private:
   void end_work(base::TimePoint now);
   void open_cases();
   void plan_windows();
-  void plan_lookaheads();
+  void plan_behind();
   int position_behind(std::size_t index) const;
   gpu::VerifyTask lookahead_task(std::size_t index);
+  gpu::VerifyTask path_task(std::size_t index);
   void postpone(std::size_t index);
-  bool lookaheads_settled() const;
+  bool is_settled(std::size_t index) const;
   bool is_models_own(std::size_t index, int row) const;
   gpu::VerifyTask task(std::size_t index, int row) const;
   void plan_scores();
   void take_windows();
-  void take_lookaheads();
-  void note(scheduling::Verdict& verdict, gpu::VerifyTask& task, TokenSource accepted);
+  void take_behind();
+  const TreePath* path_of(std::size_t index, const gpu::VerifyTask& judged) const;
+  static void take_tokens(scheduling::Verdict& verdict, gpu::VerifyTask& task,
+                          TokenSource accepted);
+  static void count(scheduling::Verdict& verdict, const gpu::VerifyTask& task);
   static speculation::TargetFeatures features_behind(const scheduling::BatchEntry& entry,
                                                      const scheduling::Verdict& verdict);
   void let_go_on(std::span<const scheduling::Resolution> resolved, scheduling::Verdicts& verdicts);

@@ -57,9 +57,15 @@ struct KvLayout {
 /// that lies wholly before what its rows see (AttentionOptions::window) is not read, so it may
 /// belong to another sequence.
 struct RowMap {
+  /// A row whose keys and values lie in another sequence's pages besides, at the same position.
+  struct Copy {
+    std::int32_t row = 0;
+    std::int32_t sequence = 0;
+  };
   std::vector<std::int32_t> sequence;
   std::vector<std::int32_t> position;
   std::vector<std::span<const std::uint32_t>> pages;
+  std::vector<Copy> copies; ///< By row.
   int rows() const { return int(position.size()); }
 };
 
@@ -271,9 +277,10 @@ public:
   /// scores: [rows, cols], or [rows, 1] for all of a row.
   virtual void scale_by_sigmoid(Tensor x, Tensor scores) = 0;
   /// Normalises and rotates queries and keys in place (pairs (i, i + rope's columns), Su et al.
-  /// 2021 as in Llama), then writes keys and values to the cache. qkv: [rows, (heads + 2 kv_heads)
-  /// * head_dim], queries first, then keys, then values; or [rows, heads * head_dim], queries
-  /// alone, which see what another layer has stored in `cache`.
+  /// 2021 as in Llama), then writes keys and values to the cache, to each place that a row has.
+  /// qkv: [rows, (heads + 2 kv_heads) * head_dim], queries first, then keys, then values; or [rows,
+  /// heads
+  /// * head_dim], queries alone, which see what another layer has stored in `cache`.
   virtual void rope_store(Tensor qkv, int heads, const RopeTable& rope, const HeadNorms& norms,
                           const RowMap& rows, const KvLayer& cache) = 0;
   /// Computes causal attention of each row over the positions it sees, through the page tables.

@@ -43,6 +43,11 @@ struct SequenceRows {
   const TokenId* drawn = nullptr;
   /// Features that a head on another model (head.hpp) reads; behind them it goes on from its own.
   Features features{};
+  /// The sequence so many before this one in the batch (none of these takes the fast path) has rows
+  /// for the positions from `shared_from` up to `start`, which these rows see: their keys and
+  /// values are stored in `pages`, too. 0: there is none.
+  int shares_with = 0;
+  int shared_from = 0;
   /// The sequence's state, by number, if the model has recurrent layers (Model::kv_shape).
   std::uint32_t state = 0;
   /// The last rows, which may be taken back: the tokens there are not committed. A state holds none

@@ -15,6 +15,7 @@ void clear(gpu::RowMap& rows) {
   rows.sequence.clear();
   rows.position.clear();
   rows.pages.clear();
+  rows.copies.clear();
 }
 
 void add_row(gpu::RowMap& rows, int sequence, int position) {
@@ -127,6 +128,7 @@ public:
           plan_sequence(sequence, pool, space);
       space.fast = space.rows.rows() - before;
     }
+    std::ranges::sort(space.rows.copies, {}, &gpu::RowMap::Copy::row);
     space.wanted_rows.pages = space.rows.pages;
     for (const TransformerShard& shard : shards_)
       shard.plan(pool, space);
@@ -234,6 +236,8 @@ private:
             sequence.logit_rows() == 0));
     if (config_.has_states())
       space.runs.push_back(state_run(sequence, pool, space.rows.rows()));
+    if (sequence.shares_with > 0)
+      share_rows(sequence, index, space.rows);
     for (int i = first; i < sequence.rows(); ++i) {
       const int position = sequence.start + i;
       const bool wanted = i >= sequence.logits_from;
@@ -246,6 +250,17 @@ private:
       if (config_.fusion ? wanted : !config_.taps.empty())
         space.features.left.push_back(pool.feature_row(sequence.pages, position));
       add_row(space.rows, index, position - shift);
+    }
+  }
+
+  /// Has the rows that the sequence shares with one before it stored in its pages, too.
+  static void share_rows(const SequenceRows& sequence, int index, gpu::RowMap& rows) {
+    const auto with = std::ranges::equal_range(rows.sequence, index - sequence.shares_with);
+    const auto first = int(with.begin() - rows.sequence.begin());
+    for (int row = first; row < first + int(with.size()); ++row) {
+      const int position = rows.position[std::size_t(row)];
+      if (position >= sequence.shared_from && position < sequence.start)
+        rows.copies.push_back({row, index});
     }
   }
 

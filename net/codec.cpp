@@ -323,6 +323,7 @@ void write_speculation(v1::Speculation& to, const SpeculationStats& from) {
   to.set_draft_disabled(from.draft_disabled);
   to.set_windows_cut(from.windows_cut);
   to.set_drafter_failures(from.drafter_failures);
+  to.set_tree_tokens(from.tree_tokens);
   for (const DrafterCounts& of : from.drafters) {
     v1::Speculation::Drafter& drafter = *to.add_drafters();
     drafter.set_name(of.name);
@@ -343,6 +344,7 @@ SpeculationStats read_speculation(const v1::Speculation& from) {
                       .lookahead_hits = from.lookahead_hits(),
                       .fork_hits = from.fork_hits(),
                       .lookahead_rounds = from.lookahead_rounds(),
+                      .tree_tokens = from.tree_tokens(),
                       .overlap_ratio = from.overlap_ratio(),
                       .draft_context_exceeded = from.draft_context_exceeded(),
                       .draft_disabled = from.draft_disabled(),

@@ -93,4 +93,19 @@ std::vector<double> Odds::hits(int window, int most) const {
   return hits;
 }
 
+std::vector<double> Odds::tree_gains(int window, int most, bool behind) const {
+  std::vector<double> chances;
+  for (int accepted = 0; accepted < window; ++accepted)
+    for (int rank = 0; rank < limits::guesses_max; ++rank)
+      for (int depth = 0; depth <= (behind ? window - 1 - accepted : 0); ++depth)
+        chances.push_back(std::pow(acceptance, accepted + depth) * (1 - acceptance) *
+                          guess[std::size_t(rank)]);
+  chances.resize(std::max(chances.size(), std::size_t(most))); // more rows than paths have
+  std::partial_sort(chances.begin(), chances.begin() + most, chances.end(), std::greater<>());
+  std::vector<double> gains{0};
+  for (int rows = 0; rows < most; ++rows)
+    gains.push_back(gains.back() + chances[std::size_t(rows)]);
+  return gains;
+}
+
 } // namespace paceline::sampling

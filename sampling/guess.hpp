@@ -75,6 +75,10 @@ struct Odds {
   double hit(int window, int rows) const;
   /// Returns `hit` for each number of rows from 0 to `most`.
   std::vector<double> hits(int window, int most) const;
+  /// Returns, for each number of rows from 0 to `most` beside a window, the tokens that they should
+  /// bring: rows of guesses and, with `behind`, of what is drafted behind these, as far as the
+  /// window.
+  std::vector<double> tree_gains(int window, int most, bool behind) const;
 };
 
 } // namespace paceline::sampling

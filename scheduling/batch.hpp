@@ -28,6 +28,14 @@ struct Feed {
   std::optional<int> own{};
 };
 
+/// The rows that a pass may have beside a window, for other tokens than the window's: its paths
+/// (execution/token_tree.hpp).
+struct TreeRows {
+  int rows = 0;     ///< Rows of all paths together.
+  double least = 0; ///< The least chance, for a row, that it brings a token.
+  sampling::Odds odds;
+};
+
 /// A round says what the verification judges of a sequence.
 struct Round {
   bool judges = true; ///< False for a prefill chunk that is not the last.
@@ -35,6 +43,7 @@ struct Round {
   int window = 0;     ///< Bound positions of the chain that are judged, from `length` on.
   bool whole = false; ///< These are the whole planned window: what comes after it is lookahead.
   bool judge_lookahead = false; ///< The token after the window is judged after a full acceptance.
+  TreeRows tree;
 };
 
 /// What is drafted behind the step is decided before its outcome is known: a hit goes on with the
@@ -145,7 +154,11 @@ struct Verdict {
   /// not say.
   std::optional<double> expected;
   std::uint64_t forked = 0;    ///< Tokens drawn for outcomes that did not come true.
+  int tree_rows = 0;           ///< Rows of paths beside the window.
+  double tree_expected = 0;    ///< Tokens that these should bring.
   std::vector<TokenId> tokens; ///< Tokens to commit: accepted ones and the one that follows.
+  /// The last of these, which a path brought: what was accepted of it, and the token that follows.
+  int tree_tokens = 0;
   std::vector<TokenSource> sources;
   std::vector<TokenLogprob> logprobs;
   std::vector<TokenLogprob> prompt_logprobs; ///< Scores of the prompt tokens fed in this step.

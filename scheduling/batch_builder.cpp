@@ -14,7 +14,9 @@ namespace paceline::scheduling {
 struct BatchBuilder::Allowance {
   int prefill_rows = 0;
   int logit_rows = 0;
-  Forking forking; ///< Each sequence's forks, but for the window.
+  int other_rows = 0; ///< Rows without logits: of prompts, and of tokens that are fed again.
+  int tree_rows = 0;  ///< Rows beside windows.
+  Forking forking;    ///< Each sequence's forks, but for the window.
   base::TimePoint now{};
 };
 
@@ -90,6 +92,24 @@ int BatchBuilder::prompt_rows(std::span<Sequence* const> order) const {
   return std::min(std::max(rows, least), config_.prefill_chunk);
 }
 
+/// Returns the rows that a step for all of these, none of which reads a prompt, may have beside
+/// windows: with a bound for its rows or its time as many as that leaves.
+int BatchBuilder::tree_rows(std::span<Sequence* const> order) const {
+  const base::Duration longest = config_.longest_step();
+  if (config_.row_budget == 0 && longest.count() == 0)
+    return config_.logit_rows;
+  int rows = 0;
+  double context = 0;
+  for (const Sequence* s : order) {
+    rows += 1 + s->bound();
+    context += s->fed();
+  }
+  const int most = rows + config_.logit_rows;
+  const int all =
+      config_.row_budget > 0 ? config_.row_budget : cost_.rows_within(longest, context, most);
+  return std::max(0, all - rows);
+}
+
 /// Returns the average work to expect of the requests that are open.
 RequestWork BatchBuilder::open_work() const {
   const double requests(sequences_.count());
@@ -151,7 +171,9 @@ InFlightBatch BatchBuilder::build(Turn& turn, std::uint64_t id) {
   const std::vector<Sequence*> order = this->order(turn.now);
   made.model = std::ranges::any_of(
       order, [this](const Sequence* s) { return drafting_.planning.plan_for(*s).model; });
-  Allowance left{prompt_rows(order), config_.logit_rows,
+  const int prompts = prompt_rows(order);
+  Allowance left{prompts, config_.logit_rows, config_.prefill_chunk,
+                 prompts > 0 ? 0 : tree_rows(order),
                  drafting_.planning.share_of_forks(order.size())};
   share_windows(order, left.prefill_rows);
   for (Sequence* s : order) {
@@ -174,8 +196,11 @@ InFlightBatch BatchBuilder::build(Turn& turn, std::uint64_t id) {
 /// Returns how many committed tokens can be fed now; 0: none can.
 int BatchBuilder::rows_to_feed(const Sequence& s, const Allowance& left) const {
   const int missing = s.length() - s.fed();
-  int count = std::min(
-      {missing, s.decoding() ? missing : left.prefill_rows, s.target_pages().capacity() - s.fed()});
+  if (s.decoding() && missing - 1 > left.other_rows)
+    return 0;
+  int count =
+      std::min({missing, s.decoding() ? missing : left.prefill_rows,
+                s.decoding() ? missing : left.other_rows, s.target_pages().capacity() - s.fed()});
   if (s.reads_fast())
     count = std::min(count, s.path.fast - s.fed()) / s.path.chunk * s.path.chunk;
   if (s.scores())
@@ -203,10 +228,15 @@ std::optional<BatchEntry> BatchBuilder::entry_for(Turn& turn, Sequence& s, Allow
     left.prefill_rows -= count;
   else
     entry.feed.again = count - 1;
+  left.other_rows -= s.decoding() ? entry.feed.again : count;
   left.logit_rows -= entry.feed.scores ? count : int(entry.round.judges);
   if (entry.round.judges) {
     entry.round = round_of(s, left.logit_rows);
     left.logit_rows -= entry.round.window;
+    if (entry.round.window > 0)
+      entry.round.tree = drafting_.planning.tree_of(s, std::min(left.logit_rows, left.tree_rows));
+    left.logit_rows -= entry.round.tree.rows;
+    left.tree_rows -= entry.round.tree.rows;
     entry.next = drafting_.planning.plan_next(s, entry.length, left.forking, turn.now);
   }
   return entry;
@@ -236,8 +266,9 @@ std::optional<InFlightBatch> BatchBuilder::build_behind(const InFlightBatch& bef
     return std::nullopt;
   InFlightBatch made;
   made.model = before.model;
-  Allowance left{0, config_.logit_rows,
-                 drafting_.planning.share_of_forks(before.batch.entries.size()), now};
+  Allowance left{
+      0,  config_.logit_rows, 0, 0, drafting_.planning.share_of_forks(before.batch.entries.size()),
+      now};
   double chance = 1;
   for (const BatchEntry& entry : before.batch.entries) {
     chance *= std::pow(drafting_.planning.policy().acceptance(), entry.round.window + 1);

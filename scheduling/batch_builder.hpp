@@ -44,6 +44,7 @@ private:
   void leave_share(std::vector<Sequence*>& order, int decoding) const;
   int rows_of_others() const;
   int prompt_rows(std::span<Sequence* const> order) const;
+  int tree_rows(std::span<Sequence* const> order) const;
   int rows_beside(std::span<Sequence* const> order, int decoding, double context, int least) const;
   RequestWork open_work() const;
   void share_windows(std::span<Sequence* const> order, int prompt_rows);

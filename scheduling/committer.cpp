@@ -40,7 +40,7 @@ bool Committer::apply(Turn& turn, Sequence& s, const BatchEntry& entry, const Ve
     return true;
   }
   s.cached = verdict.cached;
-  s.feeds_again = entry.feed.own.has_value();
+  s.feeds_again = entry.feed.own.has_value() || verdict.tree_tokens > 0;
   s.prompt_logprobs.insert(s.prompt_logprobs.end(), verdict.prompt_logprobs.begin(),
                            verdict.prompt_logprobs.end());
   if (!entry.round.judges)
@@ -173,6 +173,7 @@ void Committer::count(Sequence& s, const Verdict& verdict) {
   s.stats.lookahead_rounds += verdict.had_lookahead;
   s.stats.lookahead_hits += hit;
   s.stats.fork_hits += verdict.hit == Hit::fork;
+  s.stats.tree_tokens += std::uint64_t(verdict.tree_tokens);
   base::Telemetry& t = *config_.telemetry;
   base::add(t.windows, verdict.judged > 0);
   base::add(t.window_tokens, std::max(verdict.window, verdict.judged));
@@ -182,6 +183,8 @@ void Committer::count(Sequence& s, const Verdict& verdict) {
   base::add(t.lookahead_rounds, verdict.had_lookahead);
   base::add(t.lookahead_hits, hit);
   base::add(t.fork_hits, verdict.hit == Hit::fork);
+  base::add(t.tree_rows, verdict.tree_rows);
+  base::add(t.tree_tokens, verdict.tree_tokens);
   for (int k = 0; k < std::min<int>(verdict.accepted, int(t.accepted_by_position.size())); ++k)
     base::add(t.accepted_by_position[std::size_t(k)], 1);
 }

@@ -46,6 +46,8 @@ inline void check_contract(std::span<const speculation::Frontier> frontiers) {
 inline void check_contract(const Verdicts& verdicts) {
   for (const Verdict& v : verdicts.sequences) {
     require(v.accepted <= v.judged && v.judged <= v.window + 1, "more was judged than was there");
+    require(int(v.tokens.size()) <= v.window + 1 && v.tree_tokens <= int(v.tokens.size()),
+            "more was judged than was there");
     require(v.sources.size() == v.tokens.size(), "a token has no source");
     require(v.logprobs.empty() || v.logprobs.size() == v.tokens.size(),
             "a token has no log-probability");

@@ -107,6 +107,9 @@ Plan DraftPlanning::plan_of_drafters(const Sequence& s) const {
   plan.lookahead = ahead ? windows_ahead(plan.window) * (plan.window + 1) : 0;
   if (!ahead || !plan.model)
     plan.fork_rows = 0;
+  const bool must_repeat = repeats(s, plan) && !config_.policy.tree_rows;
+  if (plan.mode != SpeculationMode::sync || !plan.model || must_repeat)
+    plan.tree_rows = 0;
   return plan;
 }
 
@@ -237,7 +240,15 @@ NextDraft DraftPlanning::plan_next(const Sequence& s, int length, const Forking&
     next.forking.beyond = plan.lookahead - (plan.window + 1);
     next.forking.window = next.forking.beyond > 0 ? plan.lookahead : plan.window;
   }
-  next.forking.learns = plan.learns_guesses;
+  if (plan.tree_rows > 0) {
+    const int most = std::min(speculation::forks_beside(plan.tree_rows), config_.policy.fork_rows);
+    next.forking = {.rows = most,
+                    .window = plan.window,
+                    .odds = policy_.odds(),
+                    .beside = true,
+                    .least = policy_.least_row()};
+  }
+  next.forking.learns = plan.learns_guesses || plan.tree_rows > 0;
   if (plan.model && plan.mode == SpeculationMode::sync && s.spec->window == 0)
     next.early_end = policy_.early_end();
   next.reads_features = config_.draft_reads_features;
@@ -269,9 +280,16 @@ speculation::Frontier DraftPlanning::reading(const Sequence& s) {
           .drafters = drafters(s, plan_for(s))};
 }
 
-bool DraftPlanning::repeats(const Sequence& s) const {
+bool DraftPlanning::repeats(const Sequence& s, const Plan& plan) const {
   const bool fixed = s.spec->window > 0 || config_.policy.window.has_value();
-  return fixed && plan_for(s).mode == SpeculationMode::sync;
+  return fixed && plan.mode == SpeculationMode::sync;
+}
+
+TreeRows DraftPlanning::tree_of(const Sequence& s, int most) const {
+  const Plan plan = plan_for(s);
+  if (plan.tree_rows == 0 || most <= 0)
+    return {};
+  return {std::min(plan.tree_rows, most), policy_.least_row(), policy_.odds()};
 }
 
 /// Returns what these rows cost a step like the last one, in tokens that plain decoding would have
@@ -298,8 +316,9 @@ void DraftPlanning::learn(Sequence& s, const Verdict& verdict) {
     return;
   }
   const int own = verdict.drafters_window() * judged / verdict.drafters_judged();
-  s.health.observe(own, accepted,
-                   rows_cost(own) + policy_.drafting_cost(plan_for(s).mode, own, acceptance(s)));
+  s.health.observe(own, accepted + verdict.tree_tokens,
+                   rows_cost(own + verdict.tree_rows) +
+                       policy_.drafting_cost(plan_for(s).mode, own, acceptance(s)));
 }
 
 void DraftPlanning::observe(const speculation::RoundObservation& round) {

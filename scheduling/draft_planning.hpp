@@ -28,7 +28,9 @@ public:
   /// Returns the engine's plan, changed by what the request asked for.
   speculation::Plan plan_for(const Sequence& s) const;
   /// Says whether the request's tokens have to repeat, whatever the rule.
-  bool repeats(const Sequence& s) const;
+  bool repeats(const Sequence& s) const { return repeats(s, plan_for(s)); }
+  /// Returns the rows beside the sequence's window, at most so many.
+  TreeRows tree_of(const Sequence& s, int most) const;
   /// Chooses the window of each of these, which the next step decodes beside so many rows of
   /// prompts: the rows of a step go where they are expected to bring most, and where lookahead is
   /// left to the engine nothing is drafted ahead while waiting for windows should bring more. One
@@ -63,6 +65,7 @@ private:
   int windows_ahead(int window) const;
   double rows_cost(int rows) const;
   bool looks_up(const Sequence& s) const;
+  bool repeats(const Sequence& s, const speculation::Plan& plan) const;
   speculation::Plan plan_of_drafters(const Sequence& s) const;
   Drafters drafters(const Sequence& s, const speculation::Plan& plan) const;
   speculation::ShareTerms share_terms(int rows, double context, bool waits) const;

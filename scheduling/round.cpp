@@ -45,11 +45,12 @@ Resolution resolve(const BatchEntry& entry, const Verdict& verdict) {
   return resolution(entry, verdict, entry.next.chain);
 }
 
-// A fork is looked up once: whoever ends the sequence meanwhile drops all of them.
+// A fork is looked up once: whoever ends the sequence meanwhile drops all of them. Behind a path
+// there is none: the chain's forks stand behind its own tokens.
 Resolution turn_over(const BatchEntry& entry, Verdict& verdict) {
   const ChainRef& judged = entry.round.chain;
   const bool misses = judged && verdict.hit != Hit::chain && !verdict.failed;
-  const ChainRef fork = misses ? fork_behind(entry, verdict) : nullptr;
+  const ChainRef fork = misses && verdict.tree_tokens == 0 ? fork_behind(entry, verdict) : nullptr;
   if (fork)
     verdict.hit = Hit::fork;
   Resolution resolved = fork ? resolution(entry, verdict, fork) : resolve(entry, verdict);
@@ -120,10 +121,9 @@ void note_guesses(const BatchEntry& entry, Verdict& verdict) {
   }
   if (verdict.judged == verdict.accepted || verdict.tokens.empty())
     return;
-  const int position = entry.length + int(verdict.tokens.size()) - 1;
-  const sampling::Guesses& guesses = entry.round.chain->guesses(position);
+  const sampling::Guesses& guesses = entry.round.chain->guesses(entry.length + verdict.accepted);
   verdict.guesses = guesses.count;
-  verdict.guess_rank = guesses.rank(verdict.tokens.back());
+  verdict.guess_rank = guesses.rank(verdict.tokens[std::size_t(verdict.accepted)]);
 }
 
 } // namespace paceline::scheduling

@@ -26,6 +26,8 @@ void add(speculation::RoundObservation& round, const BatchEntry& entry, const Ve
     round.expected.reset();
   else if (round.expected)
     *round.expected += *verdict.expected;
+  round.tree_rows += verdict.tree_rows;
+  round.tree_expected += verdict.tree_expected;
   round.lookaheads += verdict.had_lookahead;
   round.hits += verdict.had_lookahead && verdict.hit == Hit::chain;
   round.formed += verdict.formed;

@@ -88,16 +88,29 @@ DraftPass DraftPlanner::plan() {
     if (!left_out)
       add_rows(pass, s, reach, budget);
   }
-  if (whole > late) // the target does not wait for the few whose windows are late
-    add_forks(pass);
+  if (map_)
+    return pass;
+  for (std::size_t i = 0, own = pass.parts.size(); i < own; ++i)
+    if (DraftSequence& s = *pass.parts[i].sequence;
+        pass.parts[i].draws >= 0 && s.at.forking.beside && may_fork(s))
+      add_forks(pass, s);
+  for (auto& [id, s] : sequences_)
+    if (whole > late && writes_forks(s)) // the target does not wait for few whose windows are late
+      add_forks(pass, s);
+  // Whoever finds a window whole finds the forks beside it as far as they are.
+  std::ranges::stable_partition(pass.parts, [](const DraftRows& rows) {
+    return rows.fork && rows.sequence->at.forking.beside;
+  });
   return pass;
 }
 
-/// Says whether forks are written: the sequence's own window is whole, and its chain is still open.
+bool DraftPlanner::may_fork(const DraftSequence& s) {
+  return s.at.forking.rows > 0 && s.at.drafters.model && s.in_pages() && !s.at.chain->closed();
+}
+
+/// Says whether forks are written behind the window: it is whole, and its chain is still open.
 bool DraftPlanner::writes_forks(const DraftSequence& s) {
-  const Chain& chain = *s.at.chain;
-  return s.at.forking.rows > 0 && s.at.drafters.model && s.in_pages() && !chain.closed() &&
-         chain.drawn() >= chain.window_end();
+  return may_fork(s) && !s.at.forking.beside && s.at.chain->drawn() >= s.at.chain->window_end();
 }
 
 /// Returns how many slots a sequence may use. A page has as many as the pool's shape says.
@@ -191,25 +204,18 @@ void DraftPlanner::add_token(DraftRows& rows, int position) const {
   rows.counts.push_back(int(rows.readings.size() - before));
 }
 
-void DraftPlanner::add_forks(DraftPass& pass) {
-  if (map_)
-    return;
-  for (auto& [id, s] : sequences_) {
-    const Frontier& at = s.at;
-    if (!writes_forks(s))
-      continue;
-    for (Fork* fork : s.forks.choose(at, int(s.fed.size()), limits_.context, *pool_)) {
-      if (pass.fork_rows >= limits_.fork_rows)
-        return;
-      DraftRows rows;
-      rows.sequence = &s;
-      rows.fork = fork;
-      rows.start = rows.slot = fork->fed;
-      rows.draws = fork->chain->next();
-      rows.tokens.push_back(rows.token_at(fork->fed));
-      pass.parts.push_back(std::move(rows));
-      ++pass.fork_rows;
-    }
+void DraftPlanner::add_forks(DraftPass& pass, DraftSequence& s) {
+  for (Fork* fork : s.forks.choose(s.at, int(s.fed.size()), limits_.context, *pool_)) {
+    if (pass.fork_rows >= limits_.fork_rows)
+      return;
+    DraftRows rows;
+    rows.sequence = &s;
+    rows.fork = fork;
+    rows.start = rows.slot = fork->fed;
+    rows.draws = fork->chain->next();
+    rows.tokens.push_back(rows.token_at(fork->fed));
+    pass.parts.push_back(std::move(rows));
+    ++pass.fork_rows;
   }
 }
 
@@ -220,7 +226,7 @@ DraftPass DraftPlanner::plan_behind(const DraftPass& before) const {
     const DraftRows& part = before.parts[i];
     const int draws = part.chain().next(1);
     const Frontier& at = part.sequence->at;
-    if (draws < 0 || draws > context(*part.sequence) ||
+    if (draws < 0 || draws > context(*part.sequence) || at.forking.beside ||
         at.early_end.is_before(draws, part.chain(), at.length()))
       continue;
     DraftRows rows;

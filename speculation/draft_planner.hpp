@@ -135,8 +135,9 @@ private:
   Reach reach_of(const DraftSequence& s) const;
   void add_rows(DraftPass& pass, DraftSequence& s, const Reach& reach, int& budget) const;
   void add_token(DraftRows& rows, int position) const;
+  static bool may_fork(const DraftSequence& s);
   static bool writes_forks(const DraftSequence& s);
-  void add_forks(DraftPass& pass);
+  void add_forks(DraftPass& pass, DraftSequence& s);
 
   DraftLimits limits_;
   std::shared_ptr<gpu::KvPool> pool_;

@@ -55,7 +55,9 @@ void Estimates::observe_drafters(const RoundObservation& round) {
 }
 
 double Estimates::expected_tokens(const RoundObservation& round) const {
-  return round.expected ? 1 + *round.expected / round.sequences : tokens_by_rate(round);
+  const double chain =
+      round.expected ? 1 + *round.expected / round.sequences : tokens_by_rate(round);
+  return chain + round.tree_expected / round.sequences;
 }
 
 /// Returns E for the windows of this round by the acceptance rate.

@@ -32,6 +32,8 @@ struct RoundObservation {
   /// Accepted tokens that were to be expected by how sure the draft was, over all sequences; none:
   /// it did not say for all of them.
   std::optional<double> expected;
+  int tree_rows = 0;        ///< Rows beside windows, over all sequences.
+  double tree_expected = 0; ///< Tokens that rows beside windows should bring, over all sequences.
   /// Tokens that answers' forms wrote. They are in none of the other figures, but for `rows` and
   /// times.
   int formed = 0;

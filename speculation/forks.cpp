@@ -73,7 +73,7 @@ std::vector<Fork*> ForkSet::choose(const Frontier& at, int fed, int context, gpu
   std::vector<Fork*> chosen;
   const std::size_t before = forks_.size();
   for (const Candidate& candidate : candidates) {
-    if (int(chosen.size()) >= at.forking.rows)
+    if (int(chosen.size()) >= at.forking.rows || candidate.worth < at.forking.least)
       break;
     Fork* fork = candidate.fork ? candidate.fork : open(at, candidate, context, pool);
     if (fork)
@@ -86,7 +86,8 @@ std::vector<Fork*> ForkSet::choose(const Frontier& at, int fed, int context, gpu
 
 Fork* ForkSet::open(const Frontier& at, const Candidate& what, int context, gpu::KvPool& pool) {
   const auto [chance, none, position, rank] = what;
-  const int end = std::min(position + 1 + at.forking.window, context + 1);
+  const int longest = at.forking.beside ? at.chain->window_end() : position + 1 + at.forking.window;
+  const int end = std::min(longest, context + 1);
   if (end <= position + 1 || int(forks_.size()) >= std::min(at.forking.most, limits::forks_max))
     return nullptr;
   auto fork = std::make_unique<Fork>();

@@ -32,7 +32,8 @@ struct CacheResidency {
 };
 using CacheResidencyRef = std::shared_ptr<CacheResidency>;
 
-/// A budget for outcomes of the verification under way other than the one that the chain bets on.
+/// A budget for outcomes of the verification under way, or of the next one, other than the one that
+/// the chain bets on.
 struct Forking {
   int rows = 0;   ///< Forks that a pass advances, for this sequence; 0: none.
   int window = 0; ///< Tokens of each fork.
@@ -40,6 +41,10 @@ struct Forking {
   int beyond = 0;               ///< Positions in flight behind the window's outcomes, judged soon.
   bool learns = false;          ///< Guesses are wanted without forks, to see how good they are.
   int most = limits::forks_max; ///< Most forks that a frontier may have.
+  /// Forks are written beside the window, in its passes and no further than it, since they are
+  /// judged in the same step (execution/token_tree.hpp); else behind it, while it is judged.
+  bool beside = false;
+  double least = 0; ///< Least chance of a fork's next token.
 };
 
 /// The drafters of a sequence. They are chosen from the past and the clock, never from what is

@@ -19,6 +19,8 @@ inline constexpr int frontier_bits = 24;
 /// they cost.
 inline constexpr int forks_max = 64;
 inline constexpr int fork_rows_max = 64;
+/// A pass of the target has at most so many rows beside a sequence's window.
+inline constexpr int tree_rows_max = 48;
 /// The draft's pool has so many pages more than the target's for each row of forks. Forks take what
 /// no sequence has; where nothing is left there are fewer of them.
 inline constexpr int pages_per_fork_row = 3;

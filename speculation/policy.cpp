@@ -73,6 +73,7 @@ SpeculationPolicy::SpeculationPolicy(PolicyOptions options, StepSeconds step)
   enter_load(1);
   choose_windows();
   choose_lookahead();
+  choose_tree();
 }
 
 double SpeculationPolicy::acceptance() const {
@@ -114,8 +115,10 @@ Plan SpeculationPolicy::plan() const {
     plan.lookahead = plan.window + 1;
     plan.fork_rows = forks_ ? fork_rows_ * sequences_ : 0;
   }
+  if (plan.mode == SpeculationMode::sync && plan.model)
+    plan.tree_rows = tree_.rows;
   plan.learns_guesses =
-      plan.fork_rows == 0 && may_fork() &&
+      plan.fork_rows == 0 && plan.tree_rows == 0 && (may_fork() || may_branch()) &&
       (estimates_.guesses_seen() < guesses_wanted || rounds_ % rounds_per_guess == 0);
   return plan;
 }
@@ -126,8 +129,10 @@ void SpeculationPolicy::observe(const RoundObservation& round) {
   estimates_.observe(round);
   enter_load(round.sequences);
   choose_windows();
-  if (rounds_++ % rounds_per_lookahead == 0)
+  if (rounds_++ % rounds_per_lookahead == 0) {
     choose_lookahead();
+    choose_tree();
+  }
   prefill_ = round.prefill;
   if (!prefill_) {
     time(round);
@@ -319,6 +324,53 @@ void SpeculationPolicy::choose_lookahead() {
   }
 }
 
+/// Says whether windows of `sync` may have rows beside them.
+bool SpeculationPolicy::may_branch() const {
+  return options_.tree_rows_max > 0 && options_.mode != SpeculationMode::off &&
+         options_.mode != SpeculationMode::overlap;
+}
+
+/// Returns the tokens in the time of a plain step with so many rows beside a window that is waited
+/// for, which bring `gain` tokens.
+double SpeculationPolicy::tree_rate(int window, int rows, double gain) const {
+  const double plain = step_(sequences_);
+  const double forks =
+      plain > 0 ? estimates_.fork_seconds(forks_beside(rows) * sequences_) / plain : 0;
+  return (theory::expected_tokens(estimates_.acceptance(), window) + gain) /
+         (window * (cost_ratio() + forks) + v(window + rows));
+}
+
+/// Chooses the rows beside windows of `sync` by what they should bring and cost. The times that
+/// such rounds showed with them, or without, are forgotten.
+void SpeculationPolicy::choose_tree() {
+  const int before = std::exchange(tree_, {}).rows;
+  if (!may_branch())
+    return;
+  if (options_.tree_rows) {
+    tree_.rows = std::min(*options_.tree_rows, options_.tree_rows_max);
+    return;
+  }
+  if (step_(sequences_) <= 0)
+    return;
+  const Arm& sync = arm(Strategy::sync);
+  const bool timed = sync.window.weight >= rounds_timed;
+  const int window = std::max(1, timed ? int(std::lround(sync.window.value)) : sync.choice);
+  const std::vector<double> gains =
+      estimates_.odds().tree_gains(window, options_.tree_rows_max, options_.fork_rows > 0);
+  const double without = tree_rate(window, 0, 0);
+  double best = without * (before > 0 ? least_lead : clear_lead);
+  for (int rows = 1; rows <= options_.tree_rows_max; ++rows)
+    if (const double rate = tree_rate(window, rows, gains[std::size_t(rows)]); rate > best) {
+      best = rate;
+      tree_ = {rows, rate * (v(window + rows) - v(window)) / rows};
+    }
+  if ((tree_.rows > 0) != (before > 0)) {
+    arm(Strategy::sync).seconds.limit(1);
+    arm(Strategy::sync).window.limit(1);
+    arm(Strategy::sync).expected.limit(1);
+  }
+}
+
 void SpeculationPolicy::estimate_covered(const Odds& odds) {
   for (std::size_t window = 0; window < covered_.size(); ++window) {
     const double chain = theory::chain_hit(odds.acceptance, int(window));
@@ -355,7 +407,8 @@ void SpeculationPolicy::time(const RoundObservation& round) {
   Arm& used = arm(strategy_of(round));
   const double seconds = unless_stalled(round.round_seconds, used.seconds.value);
   used.seconds.add(seconds, 1, round_memory);
-  used.per_token.add(round.window, seconds, slope_memory);
+  const double beside = step_(round.rows) - step_(round.rows - round.tree_rows);
+  used.per_token.add(round.window, seconds - beside, slope_memory);
   used.window.add(estimates_.mean_window(round), 1, round_memory);
   used.expected.add(estimates_.expected_tokens(round), 1, round_memory);
 }

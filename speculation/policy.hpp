@@ -17,6 +17,7 @@ struct Plan {
   int window = 0;                              ///< K; 0 in `off`.
   int lookahead = 0;                           ///< Tokens past the window; 0 unless overlap.
   int fork_rows = 0;                           ///< Forks a pass advances, over all sequences.
+  int tree_rows = 0; ///< Rows beside a sequence's window, for other tokens; 0 unless sync.
   bool learns_guesses = false; ///< Guesses without forks, to learn what forks would be worth.
   bool probes = false;         ///< The round is to show what the mode is worth.
   bool model = true;           ///< False: a look-up beside the model is all that drafts.
@@ -29,14 +30,22 @@ struct PolicyOptions {
   SpeculationMode mode = SpeculationMode::automatic;
   std::optional<int> window; ///< Fixed K.
   Lookahead lookahead = Lookahead::automatic;
-  int fork_rows = 15;     ///< Most forks that a pass advances for a sequence.
-  int fork_rows_all = 64; ///< Most forks for all sequences; their cost may allow fewer.
+  int fork_rows = 15;           ///< Most forks that a pass advances for a sequence.
+  int fork_rows_all = 64;       ///< Most forks for all sequences; their cost may allow fewer.
+  int tree_rows_max = 0;        ///< Most rows beside a window; 0: the target has none.
+  std::optional<int> tree_rows; ///< Fixed number of these.
   int window_limit = 16;
   double prior_acceptance = 0.7;
   double prior_cost_ratio = 0.1; ///< c, from the models' sizes.
   bool lookup = false;           ///< A look-up drafts beside the model, at no cost.
   bool early_ends = false;       ///< The draft can end a window early (EarlyEnd).
 };
+
+/// Returns how many forks a pass of the draft advances where windows have so many rows beside them:
+/// about half of these are guesses alone.
+constexpr int forks_beside(int tree_rows) {
+  return (tree_rows + 1) / 2;
+}
 
 /// Seconds that a step of the target with so many rows takes, as far as is known; 0: unknown.
 using StepSeconds = std::function<double(int rows)>;
@@ -73,6 +82,9 @@ public:
   /// Returns when windows that are waited for end early: where a token should bring less than is
   /// decoded in the time of its pass and its row.
   EarlyEnd early_end() const;
+  /// Returns the least chance of a row beside a window that brings as much as is decoded in the
+  /// time that it takes; 0: the number of rows is fixed.
+  double least_row() const { return tree_.least; }
   /// Returns the seconds of a pass of the draft; 0 before the first one was seen.
   double draft_seconds() const { return estimates_.draft_seconds(); }
   /// Returns what windows bring one of several sequences, whose acceptance may be its own.
@@ -132,6 +144,9 @@ private:
     double rate = 0;
   };
   bool may_fork() const;
+  bool may_branch() const;
+  void choose_tree();
+  double tree_rate(int window, int rows, double gain) const;
   int fork_rows_min() const; ///< Fewest forks of a sequence in a pass.
   int fork_rows_max() const;
   Forks best_forks(const Odds& odds) const;
@@ -153,6 +168,10 @@ private:
   bool forks_ = false; ///< Whether `overlap` drafts forks ahead now.
   /// The share of misses that forks turn into hits, by window.
   std::array<double, WindowGains::tokens_max + 1> covered_{};
+  struct {
+    int rows = 0;
+    double least = 0;
+  } tree_;              ///< Rows beside a window of `sync`.
   int fork_window_ = 0; ///< Window of the forks.
   int fork_rows_ = 0;   ///< Forks of each sequence in a pass.
   int rounds_ = 0;

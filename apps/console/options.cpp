@@ -78,6 +78,7 @@ void add_window_options(CLI::App& app, EngineOptions& engine) {
   add_choice(app, "--lookahead", engine.lookahead, choices_of<Lookahead>(),
              "What overlap drafts past a window that is being verified");
   add_number(app, engine, actors::engine_number("fork_rows"));
+  add_number(app, engine, actors::engine_number("tree_rows"));
 }
 
 /// Adds an option whose value is the name of a format, or "none".

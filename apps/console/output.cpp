@@ -84,6 +84,7 @@ boost::json::object speculation_json(const SpeculationStats& stats, int completi
           {"tokens_per_round", tokens_per_round(stats, completion_tokens)},
           {"lookahead_rounds", stats.lookahead_rounds},
           {"fork_hits", stats.fork_hits},
+          {"tree_tokens", stats.tree_tokens},
           {"lookahead_hit_rate", stats.lookahead_hit_rate()},
           {"overlap_ratio", stats.overlap_ratio},
           {"windows_cut", stats.windows_cut},

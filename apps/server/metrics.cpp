@@ -141,6 +141,10 @@ void add_speculation(Page& page, const Metrics& m) {
                double(m.lookahead_rounds));
   page.counters("paceline_lookahead_hits_total", "Rounds whose next window was ready.", "kind",
                 {{"chain", double(m.lookahead_hits)}, {"fork", double(m.fork_hits)}});
+  page.counter("paceline_tree_rows_total", "Rows of target steps for guesses beside windows.",
+               double(m.tree_rows));
+  page.counter("paceline_tree_tokens_total", "Tokens that guesses beside windows brought.",
+               double(m.tree_tokens));
 }
 
 void add_actors(Page& page, const Metrics& m) {

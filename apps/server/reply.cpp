@@ -14,6 +14,7 @@ void add(SpeculationStats& sum, const SpeculationStats& more) {
   sum.lookahead_hits += more.lookahead_hits;
   sum.fork_hits += more.fork_hits;
   sum.lookahead_rounds += more.lookahead_rounds;
+  sum.tree_tokens += more.tree_tokens;
   for (std::size_t i = 0; i < std::min(sum.drafters.size(), more.drafters.size()); ++i) {
     sum.drafters[i].judged += more.drafters[i].judged;
     sum.drafters[i].accepted += more.drafters[i].accepted;

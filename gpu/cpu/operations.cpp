@@ -234,12 +234,18 @@ void CpuOperations::rope_store(Tensor qkv, int heads, const RopeTable& rope, con
       team_.kernels.rotate(head, rope.cos.row(position), rope.sin.row(position), rope.cos.cols);
     if (unit < heads)
       continue;
-    const auto pages = rows.pages[std::size_t(rows.sequence[std::size_t(r)])];
-    const KvHead kv = kv_head(cache, pages, (unit - heads) % layout.kv_heads);
-    if (unit < turning)
-      store_key(kv, position, head);
-    else
-      store_value(kv, position, head);
+    const auto store = [&](std::int32_t sequence) {
+      const auto pages = rows.pages[std::size_t(sequence)];
+      const KvHead kv = kv_head(cache, pages, (unit - heads) % layout.kv_heads);
+      if (unit < turning)
+        store_key(kv, position, head);
+      else
+        store_value(kv, position, head);
+    };
+    store(rows.sequence[std::size_t(r)]);
+    for (const RowMap::Copy& copy :
+         std::ranges::equal_range(rows.copies, r, {}, &RowMap::Copy::row))
+      store(copy.sequence);
   }
   barrier();
 }

@@ -21,17 +21,17 @@ struct StoreCall {
   bool operator==(const StoreCall&) const = default;
 };
 
-/// The place of a row's key or value of one head, in its page.
+/// The place of a row's key or value of one head, in a page of a sequence that has it.
 class Place {
 public:
-  __device__ Place(const StoreCall& call, int row, int unit, int position)
+  __device__ Place(const StoreCall& call, int sequence, int unit, int position)
       : dim_(call.cache.head_dim), dtype_(call.cache.dtype) {
     const Cache& c = call.cache;
     slot_ = position % c.page_tokens;
     is_value_ = unit >= call.heads + c.kv_heads;
     const int kv_head = (unit - call.heads) % c.kv_heads;
     const std::uint32_t page =
-        call.rows.pages[call.rows.first_page[call.rows.sequence[row]] + position / c.page_tokens];
+        call.rows.pages[call.rows.first_page[sequence] + position / c.page_tokens];
     block_ = c.pages + page * c.page_bytes + (is_value_ ? c.value_offset : c.key_offset) +
              std::size_t(kv_head) * std::size_t(c.page_tokens) * std::size_t(c.head_dim) *
                  size_of(c.dtype);
@@ -69,7 +69,7 @@ __global__ void rotate_and_store(const __grid_constant__ StoreCall call) {
   const float* norm = !turns ? call.norms.value : is_query ? call.norms.query : call.norms.key;
   const int half = turns ? call.rope.cos.cols : 0;
   const int position = call.rows.position[row];
-  const Place place(call, row, is_query ? call.heads : unit, position);
+  const Place place(call, call.rows.sequence[row], is_query ? call.heads : unit, position);
   float cos[turns_of_lane];
   float sin[turns_of_lane];
 #pragma unroll
@@ -105,6 +105,17 @@ __global__ void rotate_and_store(const __grid_constant__ StoreCall call) {
     }
   for (int d = 2 * half + lane_index(); d < dim; d += warp_lanes)
     leave(d, normed(d));
+  if (is_query)
+    return;
+  __syncwarp();
+  for (int c = 0; c < call.rows.copy_count; ++c) {
+    const auto [copied, sequence] = call.rows.copies[c];
+    if (copied != row)
+      continue;
+    const Place other(call, sequence, unit, position);
+    for (int d = lane_index(); d < dim; d += warp_lanes)
+      other.store(d, head[d]);
+  }
 }
 
 constexpr int join_warps = 16;

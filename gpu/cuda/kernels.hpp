@@ -248,7 +248,9 @@ struct Rows {
   const std::int32_t* position = nullptr;   ///< [count]
   const std::int32_t* first_page = nullptr; ///< [sequences]
   const std::uint32_t* pages = nullptr;     ///< All tables, one after another.
-  const RowTile* tiles = nullptr;           ///< [tile_count], from tile_rows_of.
+  const RowMap::Copy* copies = nullptr;     ///< [copy_count]
+  int copy_count = 0;
+  const RowTile* tiles = nullptr; ///< [tile_count], from tile_rows_of.
   int tile_count = 0;
   int context = 0; ///< Highest position + 1, or more.
 

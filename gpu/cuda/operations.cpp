@@ -238,6 +238,8 @@ kernels::Rows CudaOperations::send(const RowMap& map, int heads, const KvLayout&
   rows.count = map.rows();
   rows.sequence = arguments_.put(std::span(map.sequence));
   rows.position = arguments_.put(std::span(map.position));
+  rows.copies = arguments_.put(std::span(map.copies));
+  rows.copy_count = int(map.copies.size());
   std::size_t pages = 0;
   const auto first_page = arguments_.take<std::int32_t>(map.pages.size());
   for (std::size_t s = 0; s < map.pages.size(); ++s) {

@@ -168,6 +168,9 @@ struct EngineOptions {
   std::optional<int> window{}; ///< Fixed window length K; none: adapted.
   Lookahead lookahead = Lookahead::automatic;
   int fork_rows = 15; ///< Most forks of a sequence in a pass of the draft; all have at most 64.
+  /// Rows of a target step beside each window, for tokens that may stand in place of the drafted
+  /// ones (a token tree); at most 48, none: as many as pay. In `sync`, with a draft model.
+  std::optional<int> tree_rows{};
 
   FaultOptions faults{};
 
@@ -268,6 +271,9 @@ struct Metrics {
   std::uint64_t fork_hits = 0;
   /// Rounds of a sequence that had a lookahead to hit.
   std::uint64_t lookahead_rounds = 0;
+  /// Rows of target steps for guesses beside windows, and the tokens that they brought.
+  std::uint64_t tree_rows = 0;
+  std::uint64_t tree_tokens = 0;
   /// Pre-enqueued target steps that the lane began by itself, before any actor had heard of the
   /// hit.
   std::uint64_t pre_enqueued_steps = 0;

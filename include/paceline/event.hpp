@@ -66,6 +66,7 @@ struct SpeculationStats {
   std::uint64_t lookahead_hits = 0;   ///< Next windows that were ready after a full acceptance.
   std::uint64_t fork_hits = 0;        ///< Next windows that were ready after a rejection.
   std::uint64_t lookahead_rounds = 0; ///< Rounds that had a lookahead to hit.
+  std::uint64_t tree_tokens = 0;      ///< Tokens that guesses beside the windows brought.
   double overlap_ratio = 0;           ///< Share of drafting time that lay under target time.
   int draft_context_exceeded = 0; ///< Tokens that the draft model can read, if the request has more
                                   ///< and the target went on alone; else 0.

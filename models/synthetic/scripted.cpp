@@ -135,11 +135,14 @@ public:
 private:
   void keep_context(const ScriptedWorkspace& space, const gpu::KvPool& pool) const {
     int row = 0;
-    for (const SequenceRows& rows : space.batch)
-      for (int i = 0; i < rows.rows(); ++i, ++row) {
-        const TokenId token = token_of(space, rows, i, row);
-        std::memcpy(slot(pool, rows, rows.start + i), &token, sizeof(TokenId));
+    for (auto at = space.batch.begin(); at != space.batch.end(); ++at) {
+      for (int i = 0; i < at->rows(); ++i, ++row) {
+        const TokenId token = token_of(space, *at, i, row);
+        std::memcpy(slot(pool, *at, at->start + i), &token, sizeof(TokenId));
       }
+      for (int i = at->shared_from; at->shares_with > 0 && i < at->start; ++i)
+        std::memcpy(slot(pool, *at, i), slot(pool, *(at - at->shares_with), i), sizeof(TokenId));
+    }
   }
 
   bool is_head_alone() const { return layers_.count == 0; }

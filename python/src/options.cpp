@@ -102,6 +102,7 @@ void add_scheduling(nb::class_<EngineOptions>& type) {
   field<&EngineOptions::window>(type, "window");
   field<&EngineOptions::lookahead>(type, "lookahead");
   field<&EngineOptions::fork_rows>(type, "fork_rows");
+  field<&EngineOptions::tree_rows>(type, "tree_rows");
 }
 
 void add_faults(nb::module_& module) {

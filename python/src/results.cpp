@@ -64,6 +64,7 @@ void add_speculation(nb::module_& module) {
   shown<&Stats::lookahead_hits>(type, "lookahead_hits");
   shown<&Stats::fork_hits>(type, "fork_hits");
   shown<&Stats::lookahead_rounds>(type, "lookahead_rounds");
+  shown<&Stats::tree_tokens>(type, "tree_tokens");
   shown<&Stats::overlap_ratio>(type, "overlap_ratio");
   shown<&Stats::draft_context_exceeded>(type, "draft_context_exceeded");
   shown<&Stats::draft_disabled>(type, "draft_disabled");
@@ -164,6 +165,8 @@ void add_metrics_of_speculation(nb::class_<Metrics>& type) {
   shown<&Metrics::rounds>(type, "rounds");
   shown<&Metrics::lookahead_hits>(type, "lookahead_hits");
   shown<&Metrics::fork_hits>(type, "fork_hits");
+  shown<&Metrics::tree_rows>(type, "tree_rows");
+  shown<&Metrics::tree_tokens>(type, "tree_tokens");
   shown<&Metrics::lookahead_rounds>(type, "lookahead_rounds");
   shown<&Metrics::pre_enqueued_steps>(type, "pre_enqueued_steps");
   shown<&Metrics::fork_steps>(type, "fork_steps");

@@ -45,8 +45,12 @@ std::vector<Answer> answers_of(EngineOptions options, SpeculationMode mode, int 
 
 void check_same(const EngineOptions& options, int tokens) {
   const auto plain = answers_of(options, SpeculationMode::off, tokens);
-  for (const SpeculationMode mode : {SpeculationMode::sync, SpeculationMode::overlap}) {
-    const auto answers = answers_of(options, mode, tokens);
+  EngineOptions with_tree = options;
+  with_tree.tree_rows = 12;
+  for (const auto& [mode, with] : {std::pair(SpeculationMode::sync, options),
+                                   {SpeculationMode::sync, with_tree},
+                                   {SpeculationMode::overlap, options}}) {
+    const auto answers = answers_of(with, mode, tokens);
     for (std::size_t i = 0; i < plain.size(); ++i) {
       CHECK(answers[i].tokens == plain[i].tokens);
       CHECK(int(answers[i].tokens.size()) == tokens);

@@ -113,6 +113,32 @@ Case forks() {
   return {"forks", s, 3};
 }
 
+Case trees() {
+  Setting s;
+  s.policy = policy(SpeculationMode::sync, 3);
+  s.policy.fork_rows = 3;
+  s.policy.tree_rows_max = 8;
+  s.policy.tree_rows = 8;
+  s.together = 2;
+  s.page_tokens = 4;
+  s.length = 6;
+  s.pace = {.target = 3ms, .draft = 700us, .malice = Malice::last_token, .late_by = 2ms};
+  return {"trees", s, 2};
+}
+
+Case adapting_trees() {
+  Setting s;
+  s.policy = policy(SpeculationMode::automatic, 0);
+  s.policy.early_ends = true;
+  s.policy.tree_rows_max = 12;
+  s.target.vocabulary = 5;
+  s.warping = warped();
+  s.length = 5;
+  s.together = 1;
+  s.pace = {.target = 5ms, .draft = 300us, .malice = Malice::unlikely, .late_by = 2ms};
+  return {"adapting trees", s, 1};
+}
+
 Case late_forks() {
   Case c = forks();
   c.setting.policy.window = 1;

@@ -27,6 +27,10 @@ Case adapting_windows();
 Case mixed_modes();
 /// Waiting for whole windows.
 Case whole_windows();
+/// Waiting for windows of 3 with rows beside them, for guesses and what is drafted behind these.
+Case trees();
+/// The same, with mode, windows and rows that follow what rounds have shown; penalties and top-p.
+Case adapting_trees();
 /// Waiting for windows that end where the draft was not sure of a token.
 Case early_ends();
 /// Forks of one sequence, windows of 2; those that came true are late by what they drew.
@@ -77,6 +81,8 @@ inline std::vector<Case> cases_of(sampling::Rule rule) {
   cases.push_back(forks_in_flight());
   cases.push_back(answers_in_a_form());
   cases.push_back(early_ends());
+  cases.push_back(trees());
+  cases.push_back(adapting_trees());
   for (Case& c : cases) {
     c.setting.rule = rule;
     c.setting.seed = std::uint64_t(&c - cases.data()) + 1;

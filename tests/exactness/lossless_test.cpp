@@ -90,6 +90,10 @@ void check_lossless(Rule rule, int requests) {
         CHECK(ended_in_mode > requests / 100);
     if (c.name == forks().name)
       CHECK(outcome.metrics.fork_hits > std::uint64_t(requests) / 10);
+    if (c.name == trees().name)
+      CHECK(outcome.metrics.tree_tokens > std::uint64_t(requests) / 2);
+    if (c.name == adapting_trees().name)
+      CHECK(outcome.metrics.tree_tokens > std::uint64_t(requests) / 10);
     if (c.name == pre_enqueued_steps().name)
       CHECK(outcome.metrics.pre_enqueued_steps > std::uint64_t(requests) / 10);
     if (c.name == passes_behind().name)

@@ -194,7 +194,8 @@ private:
     const auto draft = models::make_scripted(setting_.draft(), device).value();
     const int vocabulary = setting_.target.vocabulary;
     const int context = int(setting_.prompt.size()) + setting_.length;
-    const int logit_rows = setting_.together * (setting_.policy.window_limit + 1);
+    const int logit_rows =
+        setting_.together * (setting_.policy.window_limit + 1 + setting_.policy.tree_rows_max);
 
     actors::EngineParts parts;
     parts.telemetry = telemetry_;

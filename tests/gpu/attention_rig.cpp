@@ -16,12 +16,12 @@ public:
     const std::size_t before = 48; // Bytes of each position in layers of other shapes.
     layout_.begin = before * std::size_t(setting.page_tokens);
     pool_ = KvPool::create(*rig_.device, {setting.page_tokens, layout_.token_bytes() + before},
-                           std::size_t(pages_each) * input.lengths.size())
+                           std::size_t(pages_each) * 2 * input.lengths.size())
                 .value();
     // NaN where nothing was written; sequences' pages interleaved, so that none is at its place.
     std::fill_n(reinterpret_cast<std::uint32_t*>(pool_->page(0)),
                 pool_->shape().page_bytes() / 4 * pool_->ledger().total, 0x7FC07FC0u);
-    tables_.resize(input.lengths.size());
+    tables_.resize(2 * input.lengths.size()); // The second half is of those that have copies.
     for (int i = 0; i < pages_each; ++i)
       for (auto& table : tables_)
         table.push_back(std::uint32_t(pages_.size() + 0)), pages_.push_back(pool_->take());
@@ -70,6 +70,8 @@ private:
       const auto [sequence, position] = rows[std::size_t(r)];
       map.sequence.push_back(sequence);
       map.position.push_back(position);
+      if (setting_.copied)
+        map.copies.push_back({r, sequence + int(input_.lengths.size())});
       std::copy_n(input_.qkv[std::size_t(sequence)].tensor().row(position), qkv.cols,
                   qkv.tensor().row(r));
     }
@@ -83,6 +85,9 @@ private:
     AttentionOptions options = setting_.options(input_.heads.dim);
     if (setting_.sinks)
       options.sinks = input_.sinks.data();
+    RowMap read = map;
+    for (const RowMap::Copy& copy : map.copies)
+      read.sequence[std::size_t(copy.row)] = copy.sequence;
     Matrix alone(count, out.cols);
     for (int r = 0; r < count; ++r)
       std::copy_n(qkv.tensor().row(r), alone.cols, alone.tensor().row(r));
@@ -91,7 +96,7 @@ private:
       if (setting_.shared)
         ops.rope_store(alone.tensor(), input_.heads.query, rope, norms, map, cache);
       ops.attention(out.tensor(), (setting_.shared ? alone : qkv).tensor(), input_.heads.query,
-                    options, map, cache);
+                    options, read, cache);
     });
     for (int r = 0; r < count; ++r) {
       const auto [sequence, position] = rows[std::size_t(r)];

@@ -169,6 +169,7 @@ TEST_CASE("attention has the same bits for every page size, chunk, batch and tea
             setting.page_tokens = page_tokens;
             setting.chunk = chunk;
             setting.batch = round % 2 == 0;
+            setting.copied = round % 4 == 1;
             setting.threads = chunk == 1 ? 1 : 1 + round % 3;
             CHECK(attend(input, setting) == reference);
           }

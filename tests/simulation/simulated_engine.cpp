@@ -173,6 +173,8 @@ void SimulatedEngine::add_draft(actors::EngineParts& parts) {
     parts.draft = drafter_parts(on);
     return;
   }
+  parts.scheduler.policy.tree_rows_max = w.tree_rows;
+  parts.scheduler.policy.tree_rows = w.tree_rows;
   const auto draft = models::make_scripted(w.draft(), on).value();
   std::shared_ptr<const text::VocabularyMap> map;
   if (!w.draft_words.empty())

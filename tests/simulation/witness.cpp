@@ -43,6 +43,7 @@ enum Witness::Probe : std::size_t {
   fork_went_on,
   went_on_as_fork,
   forks_in_line,
+  tree_brought,
   probes,
 };
 
@@ -78,6 +79,7 @@ constexpr std::array names{
     "fork that came true and went on",
     "step under way that went on as a fork",
     "two steps under way that went on as a fork",
+    "tokens of a guess beside a window, and of what was drafted behind it",
 };
 
 } // namespace
@@ -257,6 +259,8 @@ void Witness::sees(const Verdicts& verdicts) {
       if (verdict.continuations.size() > 1)
         reached(forks_in_line);
     }
+    if (verdict.tree_tokens > 1)
+      reached(tree_brought);
     if (verdict.looked_up > 0 && verdict.looked_up < verdict.judged)
       reached(judged_both);
     if (verdict.formed_judged > 0 && verdict.formed_judged < verdict.judged)

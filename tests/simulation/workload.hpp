@@ -52,6 +52,7 @@ struct Workload {
   base::Duration time_between_tokens{};
   SpeculationMode mode = SpeculationMode::automatic;
   std::optional<int> window;
+  int tree_rows = 0; ///< Rows beside windows, if the draft is a model here.
   FaultOptions faults;
   base::Duration target_step{};
   bool steady = false; ///< The target's passes take just that.

@@ -451,3 +451,39 @@ TEST_CASE("auto follows overlap with forks where it is clearly faster than sync"
   CHECK(got.rate >
         1.15 * expected_rate(m, SpeculationMode::sync, theory::best_window_sync(m.a, m.c, 0, 16)));
 }
+
+TEST_CASE("Rows stand beside windows as far as they pay, and bring what was expected") {
+  for (const double slope : {0.0, 0.004, 0.4}) {
+    CAPTURE(slope);
+    const Machine m{.a = 0.6, .c = 0.02, .slope = slope};
+    double rates[2] = {};
+    int rows = 0;
+    for (const int most : {0, 48}) {
+      PolicyOptions options;
+      options.mode = SpeculationMode::sync;
+      options.tree_rows_max = most;
+      SpeculationPolicy policy = policy_on(m, options);
+      Simulator simulator(21);
+      double tokens = 0;
+      double seconds = 0;
+      for (int i = 0; i < 4000; ++i) {
+        const Plan plan = policy.plan();
+        const RoundObservation round = simulator.round(m, plan);
+        policy.observe(round);
+        // The prior's odds: 0.28, 0.12, ...
+        policy.observe_guess(i % 25 < 7 ? 0 : i % 25 < 10 ? 1 : -1);
+        tokens += i < 1000 ? 0 : round.tokens;
+        seconds += i < 1000 ? 0 : round.round_seconds;
+        rows = plan.tree_rows;
+      }
+      rates[most > 0] = tokens / seconds;
+    }
+    CHECK(rates[1] > 0.99 * rates[0]);
+    if (slope == 0)
+      CHECK(rows > 24);
+    if (slope <= 0.004)
+      CHECK(rates[1] > 1.08 * rates[0]);
+    else
+      CHECK(rows == 0);
+  }
+}

@@ -52,7 +52,8 @@ public:
     r.mode = plan.mode;
     r.sequences = m.sequences;
     r.window = k;
-    r.rows = m.sequences * (k + 1);
+    const bool waits = plan.mode == SpeculationMode::sync;
+    r.rows = m.sequences * (k + 1 + (waits ? plan.tree_rows : 0));
     const double slower = (overlap ? m.contention : 1) * noise(m);
     const double step = slower * m.step(r.rows);
     r.draft_step_seconds = k > 0 ? slower * m.c : 0;
@@ -66,6 +67,8 @@ public:
     const double guessed = m.guess * std::min(1.0, plan.fork_rows / m.sequences / 8.0);
     for (int i = 0; i < m.sequences; ++i)
       decode_one(m, k, overlap, guessed, r);
+    if (r.rows > m.sequences * (k + 1))
+      add_tree(m, k, plan.tree_rows, r);
     r.tokens += r.accepted;
     return r;
   }
@@ -101,6 +104,18 @@ private:
     r.tokens += !(overlap && full); // the target's own token
     const bool fork = !full && std::bernoulli_distribution(guessed)(random_);
     hit_ = hit_ && (full || fork);
+  }
+
+  /// Adds what rows beside the windows bring, with the guesses that Odds begins with.
+  void add_tree(const Machine& m, int k, int rows, RoundObservation& r) {
+    sampling::Odds odds;
+    odds.acceptance = m.a;
+    const double gain = odds.tree_gains(k, rows, true).back();
+    r.windows.assign(std::size_t(m.sequences), k);
+    r.tree_rows = m.sequences * rows;
+    r.tree_expected = m.sequences * gain;
+    for (int i = 0; i < m.sequences; ++i)
+      r.tokens += int(gain) + std::bernoulli_distribution(gain - int(gain))(random_);
   }
 
   std::mt19937_64 random_;

@@ -1,0 +1,103 @@
+// Rows beside windows: guesses that took a rejected token's place, and what was drafted behind
+// them.
+#include "tests/support/engine_fixture.hpp"
+#include "tests/support/requests.hpp"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+using namespace paceline;
+using namespace paceline::testing;
+
+namespace {
+
+struct Outcome {
+  std::vector<std::vector<TokenId>> tokens;
+  std::uint64_t rounds = 0;
+  std::uint64_t tree_tokens = 0; ///< By the requests' own figures.
+  Metrics metrics;
+};
+
+/// Several requests in one batch, half of them greedy.
+Outcome outcome_of(EngineOptions options, int requests = 4) {
+  Engine engine = open_engine(std::move(options));
+  std::vector<Stream> streams;
+  for (int i = 0; i < requests; ++i) {
+    Request request = request_of(5 + 3 * i, 60, i);
+    request.ignore_eos = true;
+    request.sampling.temperature = i % 2 == 0 ? 0.0f : 0.9f;
+    request.sampling.repetition_penalty = 1.1f;
+    request.sampling.seed = std::uint64_t(i);
+    request.verify = VerifyRule::coupled;
+    streams.push_back(submit(engine, request));
+  }
+  Outcome outcome;
+  for (Stream& stream : streams) {
+    const Answer answer = read_all(stream);
+    outcome.tokens.push_back(answer.tokens);
+    outcome.rounds += answer.end().speculation.rounds;
+    outcome.tree_tokens += answer.end().speculation.tree_tokens;
+  }
+  outcome.metrics = engine.metrics();
+  return outcome;
+}
+
+EngineOptions waiting(int window, std::optional<int> tree_rows) {
+  EngineOptions options = simulated({.acceptance = 0.6});
+  options.speculation = SpeculationMode::sync;
+  if (window > 0)
+    options.window = window;
+  options.tree_rows = tree_rows;
+  return options;
+}
+
+} // namespace
+
+TEST_CASE("Tokens are the same whatever rows stand beside windows, in any pages") {
+  EngineOptions plain = simulated();
+  plain.speculation = SpeculationMode::off;
+  const auto tokens = outcome_of(plain).tokens;
+  for (const int window : {1, 3, 8})
+    for (const int rows : {1, 6, 48})
+      for (const int page_tokens : {2, 16}) {
+        CAPTURE(window);
+        CAPTURE(rows);
+        CAPTURE(page_tokens);
+        EngineOptions options = waiting(window, rows);
+        options.page_tokens = page_tokens;
+        const Outcome outcome = outcome_of(options);
+        CHECK(outcome.tokens == tokens);
+        CHECK(outcome.tree_tokens > 4);
+        CHECK(outcome.tree_tokens == outcome.metrics.tree_tokens);
+        CHECK(outcome.metrics.tree_rows >= outcome.metrics.rounds / 2);
+      }
+}
+
+TEST_CASE("Rows beside windows save rounds, the more the more there are") {
+  std::uint64_t before = outcome_of(waiting(4, 0)).rounds;
+  for (const int rows : {2, 12, 48}) {
+    const std::uint64_t rounds = outcome_of(waiting(4, rows)).rounds;
+    CHECK(rounds < before);
+    before = rounds;
+  }
+}
+
+TEST_CASE(
+    "Rows that nobody counted stand beside windows where they are free, not where they cost") {
+  for (const bool free : {true, false}) {
+    EngineOptions options = waiting(0, {});
+    options.devices = {free ? "sim:10ms+0.01ms/row" : "sim:10ms+5ms/row"};
+    const Outcome outcome = outcome_of(options, 12);
+    CHECK((outcome.metrics.tree_rows > 500) == free);
+    CHECK((outcome.metrics.tree_tokens > 50) == free);
+  }
+}
+
+TEST_CASE("A sequence without pages to spare goes on without rows beside its windows") {
+  EngineOptions options = waiting(4, 48);
+  const auto tokens = outcome_of(options).tokens;
+  options.page_tokens = 4;
+  options.kv_memory_bytes = 4096;
+  CHECK(outcome_of(options).tokens == tokens);
+}
