@@ -43,7 +43,7 @@ struct Round {
   int window = 0;     ///< Bound positions of the chain that are judged, from `length` on.
   bool whole = false; ///< These are the whole planned window: what comes after it is lookahead.
   bool judge_lookahead = false; ///< The token after the window is judged after a full acceptance.
-  TreeRows tree;
+  TreeRows tree{};
 };
 
 /// What is drafted behind the step is decided before its outcome is known: a hit goes on with the

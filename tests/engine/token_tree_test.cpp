@@ -74,6 +74,30 @@ TEST_CASE("Tokens are the same whatever rows stand beside windows, in any pages"
       }
 }
 
+TEST_CASE("Rows beside windows leave the demo pair's text as it is") {
+  const auto answer = [](SpeculationMode mode, int rows) {
+    EngineOptions options;
+    options.target = std::string(PACELINE_DEMO_MODELS) + "/target";
+    options.drafters = {std::string(PACELINE_DEMO_MODELS) + "/draft"};
+    options.devices = {"cpu"};
+    options.speculation = mode;
+    options.window = 4;
+    options.tree_rows = rows;
+    Engine engine = open_engine(options);
+    Request request;
+    request.prompt = "def quick_sort(values):\n    ";
+    request.max_tokens = 60;
+    request.sampling.temperature = 0;
+    return ask(engine, request);
+  };
+  const Answer plain = answer(SpeculationMode::off, 0);
+  for (const int rows : {3, 24}) {
+    const Answer with_tree = answer(SpeculationMode::sync, rows);
+    CHECK(with_tree.tokens == plain.tokens);
+    CHECK(with_tree.end().speculation.tree_tokens > 4);
+  }
+}
+
 TEST_CASE("Rows beside windows save rounds, the more the more there are") {
   std::uint64_t before = outcome_of(waiting(4, 0)).rounds;
   for (const int rows : {2, 12, 48}) {

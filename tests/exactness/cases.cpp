@@ -122,8 +122,16 @@ Case trees() {
   s.together = 2;
   s.page_tokens = 4;
   s.length = 6;
-  s.pace = {.target = 3ms, .draft = 700us, .malice = Malice::last_token, .late_by = 2ms};
+  s.pace = {.target = 3ms, .draft = 700us, .malice = Malice::likely_fork, .late_by = 2ms};
   return {"trees", s, 2};
+}
+
+Case trees_under_way() {
+  Case c = trees();
+  c.setting.policy.window.reset();
+  c.setting.policy.fork_rows = 1;
+  c.setting.pace = {.target = 2ms, .draft = 700us, .malice = Malice::likely_fork, .late_by = 2ms};
+  return {"trees under way", c.setting, 4};
 }
 
 Case adapting_trees() {

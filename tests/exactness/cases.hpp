@@ -29,7 +29,9 @@ Case mixed_modes();
 Case whole_windows();
 /// Waiting for windows of 3 with rows beside them, for guesses and what is drafted behind these.
 Case trees();
-/// The same, with mode, windows and rows that follow what rounds have shown; penalties and top-p.
+/// The same with windows that follow, and are not waited for where a token of a fork is late.
+Case trees_under_way();
+/// The first, with mode, windows and rows that follow what rounds have shown; penalties and top-p.
 Case adapting_trees();
 /// Waiting for windows that end where the draft was not sure of a token.
 Case early_ends();
@@ -82,6 +84,7 @@ inline std::vector<Case> cases_of(sampling::Rule rule) {
   cases.push_back(answers_in_a_form());
   cases.push_back(early_ends());
   cases.push_back(trees());
+  cases.push_back(trees_under_way());
   cases.push_back(adapting_trees());
   for (Case& c : cases) {
     c.setting.rule = rule;

@@ -1,6 +1,6 @@
 // Promise 1 through all actors: joint sequences have the target's distribution, whatever windows,
-// lookaheads, modes, batches and an adversary's delays do. False alarm: statistics.hpp; the 388
-// cases below alarm for about four choices of seeds in a million (388e-8).
+// lookaheads, modes, batches and an adversary's delays do. False alarm: statistics.hpp; the 421
+// cases below alarm for about four choices of seeds in a million (421e-8).
 #include "speculation/lookup/ngram_drafter.hpp"
 #include "speculation/lookup/suffix_drafter.hpp"
 #include "tests/exactness/cases.hpp"

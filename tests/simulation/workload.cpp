@@ -176,7 +176,7 @@ Workload draw_local_workload(std::uint64_t seed) {
       job.spec.warping.constraint =
           std::make_shared<TellingConstraint>(w.target, job.spec.noise.seed);
   w.target.recurrent = w.stages == 1 && w.shards == 1 && draw.chance(0.4);
-  if (w.stages == 1 && !w.target.recurrent && w.prefill_chunk == 64)
+  if (w.stages == 1 && !w.target.recurrent && w.prefill_chunk >= 16)
     w.tree_rows = draw.one_of({0, 3, 12, 48});
   return w;
 }
