@@ -32,7 +32,11 @@ void learn_of(FadingMean& acceptance, int judged, int accepted) {
 DraftPlanning::DraftPlanning(const SchedulerConfig& config, Sequences& sequences, EpochMint& epochs,
                              const StepCost& cost, const DraftHealth& health)
     : config_(config), sequences_(sequences), epochs_(epochs), cost_(cost), health_(health),
-      policy_(config.policy, [this](int rows) { return step_seconds(rows, last_.context); }) {}
+      policy_(
+          config.policy, [this](int rows) { return step_seconds(rows, last_.context); },
+          [this](int rows) {
+            return base::seconds(cost_.predict_least(rows, last_.context).value_or(base::Duration{}));
+          }) {}
 
 double DraftPlanning::step_seconds(int rows, double context) const {
   const auto step = cost_.predict_boldly(rows, context);

@@ -28,6 +28,9 @@ constexpr double slope_spread = 20;      // squared tokens: some ten rounds of w
 constexpr double rounds_timed = 4;       // rounds that say well enough what a round takes
 constexpr int rounds_per_lookahead = 16; // choosing it takes some thousand operations
 constexpr double guesses_wanted = 64;    // rejections, before forks are judged by their odds
+constexpr double guesses_first = 8;      // rejections, before rows stand beside windows
+constexpr int rounds_per_tree = 8;
+constexpr int tree_rows_first = 16;      // most rows at first; later twice as many as before
 constexpr int rounds_per_guess = 8;      // rounds between looks at guesses, afterwards
 
 /// Returns the tokens in the time of a plain step if the next window of K is drafted during a step.
@@ -68,8 +71,9 @@ SpeculationPolicy::Strategy SpeculationPolicy::strategy_of(const RoundObservatio
   return round.model ? strategy_of(round.mode) : Strategy::without_model;
 }
 
-SpeculationPolicy::SpeculationPolicy(PolicyOptions options, StepSeconds step)
-    : options_(options), step_(std::move(step)), estimates_(options.prior_acceptance) {
+SpeculationPolicy::SpeculationPolicy(PolicyOptions options, StepSeconds step, StepSeconds least)
+    : options_(options), step_(std::move(step)), least_step_(std::move(least)),
+      estimates_(options.prior_acceptance) {
   enter_load(1);
   choose_windows();
   choose_lookahead();
@@ -129,10 +133,10 @@ void SpeculationPolicy::observe(const RoundObservation& round) {
   estimates_.observe(round);
   enter_load(round.sequences);
   choose_windows();
-  if (rounds_++ % rounds_per_lookahead == 0) {
+  if (rounds_ % rounds_per_lookahead == 0)
     choose_lookahead();
+  if (rounds_++ % rounds_per_tree == 0)
     choose_tree();
-  }
   prefill_ = round.prefill;
   if (!prefill_) {
     time(round);
@@ -330,18 +334,23 @@ bool SpeculationPolicy::may_branch() const {
          options_.mode != SpeculationMode::overlap;
 }
 
-/// Returns the tokens in the time of a plain step with so many rows beside a window that is waited
-/// for, which bring `gain` tokens.
-double SpeculationPolicy::tree_rate(int window, int rows, double gain) const {
-  const double plain = step_(sequences_);
-  const double forks =
-      plain > 0 ? estimates_.fork_seconds(forks_beside(rows) * sequences_) / plain : 0;
-  return (theory::expected_tokens(estimates_.acceptance(), window) + gain) /
-         (window * (cost_ratio() + forks) + v(window + rows));
+/// Returns the seconds of a step in which each sequence has a window and so many rows beside it.
+double SpeculationPolicy::tree_seconds(int window, int rows) const {
+  return least_step_(sequences_ * (window + 1 + rows));
 }
 
-/// Chooses the rows beside windows of `sync` by what they should bring and cost. The times that
-/// such rounds showed with them, or without, are forgotten.
+/// Returns the tokens a second with so many rows beside a window that is waited for, which bring
+/// `gain` tokens.
+double SpeculationPolicy::tree_rate(int window, int rows, double gain) const {
+  const double pass = cost_ratio() * step_(sequences_) +
+                      estimates_.fork_seconds(forks_beside(rows) * sequences_);
+  return (theory::expected_tokens(estimates_.acceptance(), window) + gain) /
+         (window * pass + tree_seconds(window, rows));
+}
+
+/// Chooses the rows beside windows of `sync` by what they should bring and cost. There are not many
+/// more at once, since a size that no step had may cost more than it seems. The times that such
+/// rounds showed with them, or without, are forgotten.
 void SpeculationPolicy::choose_tree() {
   const int before = std::exchange(tree_, {}).rows;
   if (!may_branch())
@@ -350,19 +359,19 @@ void SpeculationPolicy::choose_tree() {
     tree_.rows = std::min(*options_.tree_rows, options_.tree_rows_max);
     return;
   }
-  if (step_(sequences_) <= 0)
+  if (estimates_.guesses_seen() < guesses_first || step_(sequences_) <= 0)
     return;
   const Arm& sync = arm(Strategy::sync);
   const bool timed = sync.window.weight >= rounds_timed;
   const int window = std::max(1, timed ? int(std::lround(sync.window.value)) : sync.choice);
+  const int most = std::min(options_.tree_rows_max, std::max(tree_rows_first, 2 * before));
   const std::vector<double> gains =
-      estimates_.odds().tree_gains(window, options_.tree_rows_max, options_.fork_rows > 0);
-  const double without = tree_rate(window, 0, 0);
-  double best = without * (before > 0 ? least_lead : clear_lead);
-  for (int rows = 1; rows <= options_.tree_rows_max; ++rows)
+      estimates_.odds().tree_gains(window, most, options_.fork_rows > 0);
+  double best = tree_rate(window, 0, 0) * (before > 0 ? least_lead : clear_lead);
+  for (int rows = 1; rows <= most; ++rows)
     if (const double rate = tree_rate(window, rows, gains[std::size_t(rows)]); rate > best) {
       best = rate;
-      tree_ = {rows, rate * (v(window + rows) - v(window)) / rows};
+      tree_ = {rows, rate * (tree_seconds(window, rows) - tree_seconds(window, 0)) / rows};
     }
   if ((tree_.rows > 0) != (before > 0)) {
     arm(Strategy::sync).seconds.limit(1);

@@ -63,7 +63,10 @@ using StepSeconds = std::function<double(int rows)>;
 /// probes.
 class SpeculationPolicy {
 public:
-  SpeculationPolicy(PolicyOptions options, StepSeconds step);
+  /// least: the least time that what is known of steps leaves possible, for sizes that none had.
+  SpeculationPolicy(PolicyOptions options, StepSeconds step, StepSeconds least);
+  SpeculationPolicy(PolicyOptions options, const StepSeconds& step)
+      : SpeculationPolicy(options, step, step) {}
   void observe(const RoundObservation& round);
   void observe_guess(int rank) { estimates_.observe_guess(rank); }
   Plan plan() const;
@@ -146,6 +149,7 @@ private:
   bool may_fork() const;
   bool may_branch() const;
   void choose_tree();
+  double tree_seconds(int window, int rows) const;
   double tree_rate(int window, int rows, double gain) const;
   int fork_rows_min() const; ///< Fewest forks of a sequence in a pass.
   int fork_rows_max() const;
@@ -161,6 +165,7 @@ private:
 
   PolicyOptions options_;
   StepSeconds step_;
+  StepSeconds least_step_;
   Estimates estimates_;
   std::array<Load, loads> loads_{};
   std::size_t load_ = 0;
