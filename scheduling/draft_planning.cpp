@@ -35,7 +35,8 @@ DraftPlanning::DraftPlanning(const SchedulerConfig& config, Sequences& sequences
       policy_(
           config.policy, [this](int rows) { return step_seconds(rows, last_.context); },
           [this](int rows) {
-            return base::seconds(cost_.predict_least(rows, last_.context).value_or(base::Duration{}));
+            return base::seconds(
+                cost_.predict_least(rows, last_.context).value_or(base::Duration{}));
           }) {}
 
 double DraftPlanning::step_seconds(int rows, double context) const {

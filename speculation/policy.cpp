@@ -30,8 +30,8 @@ constexpr int rounds_per_lookahead = 16; // choosing it takes some thousand oper
 constexpr double guesses_wanted = 64;    // rejections, before forks are judged by their odds
 constexpr double guesses_first = 8;      // rejections, before rows stand beside windows
 constexpr int rounds_per_tree = 8;
-constexpr int tree_rows_first = 16;      // most rows at first; later twice as many as before
-constexpr int rounds_per_guess = 8;      // rounds between looks at guesses, afterwards
+constexpr int tree_rows_first = 16; // most rows at first; later twice as many as before
+constexpr int rounds_per_guess = 8; // rounds between looks at guesses, afterwards
 
 /// Returns the tokens in the time of a plain step if the next window of K is drafted during a step.
 /// A step finds its window all there, or waits for the best number of passes. v: of each window up
@@ -342,8 +342,8 @@ double SpeculationPolicy::tree_seconds(int window, int rows) const {
 /// Returns the tokens a second with so many rows beside a window that is waited for, which bring
 /// `gain` tokens.
 double SpeculationPolicy::tree_rate(int window, int rows, double gain) const {
-  const double pass = cost_ratio() * step_(sequences_) +
-                      estimates_.fork_seconds(forks_beside(rows) * sequences_);
+  const double pass =
+      cost_ratio() * step_(sequences_) + estimates_.fork_seconds(forks_beside(rows) * sequences_);
   return (theory::expected_tokens(estimates_.acceptance(), window) + gain) /
          (window * pass + tree_seconds(window, rows));
 }
