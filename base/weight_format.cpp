@@ -28,6 +28,9 @@ const char* to_string(WeightFormat format) noexcept {
 const char* to_string(Activations activations) noexcept {
   return name_of(activations);
 }
+const char* to_string(KvCacheDtype dtype) noexcept {
+  return name_of(dtype);
+}
 const char* to_string(ScaleChoice choice) noexcept {
   return name_of(choice);
 }

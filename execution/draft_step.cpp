@@ -214,6 +214,7 @@ gpu::ProposeTask DraftStep::task(const DraftRows& rows, Draw& draw, const float*
 gpu::Work DraftStep::work() const {
   const Pass& last = pass(prepared_ - 1);
   gpu::Work work{gpu::Work::Kind::draft, last.rows, int(last.plan.parts.size())};
+  work.cache_width = parts_.model->cache_width();
   for (const DraftRows& rows : last.plan.parts) {
     const int end = rows.slot + int(rows.read().size());
     work.context = std::max(work.context, end);

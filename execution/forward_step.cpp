@@ -219,6 +219,7 @@ void ForwardStep::plan() {
   std::vector<models::SequenceRows> batch;
   copies_.clear();
   work_ = {gpu::Work::Kind::decode, 0, int(pass_->batch.entries.size()), 0};
+  work_.cache_width = stage_.model->cache_width();
   for (std::size_t i = 0; i < pass_->rows.size(); ++i) {
     const BatchEntry& entry = pass_->batch.entries[i];
     const ForwardPass::Rows& rows = pass_->rows[i];

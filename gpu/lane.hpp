@@ -20,6 +20,7 @@ struct Work {
   /// Positions whose keys and values windows read: once for a sequence, whatever its rows.
   std::int64_t decode_reads = 0;
   std::int64_t prompt_reads = 0; ///< Positions read by each row of a prompt.
+  double cache_width = 1; ///< Bytes of keys and values over those that a device's times are for.
 };
 const char* to_string(Work::Kind kind) noexcept;
 

@@ -14,6 +14,7 @@
 
 #include "base/host_device.hpp"
 #include "gpu/kv_pool.hpp"
+#include "gpu/kv_type.hpp"
 #include "gpu/recurrence.hpp"
 #include "gpu/routing.hpp"
 #include "gpu/tensor.hpp"
@@ -29,26 +30,26 @@ namespace paceline::gpu {
 /// The number of rows of Operations::linear_fast is a multiple of this.
 inline constexpr int fast_chunk = 64;
 
-/// How the transformer lays out a page: [layer][key, value][kv head], each a block of page_tokens x
-/// head_dim elements of `dtype` (f32 or bf16), in the order that the device's kernels read best.
-/// page_tokens and head_dim are even.
+/// How the transformer lays out a page: [layer][key, value][kv head], each a block of page_tokens
+/// keys or values of `type`, in the order that the device's kernels read best. Scales of int8 (f32,
+/// [page_tokens]) come behind the block's codes. page_tokens and head_dim are even.
 struct KvLayout {
   int layers = 0;
   int kv_heads = 0;
   int head_dim = 0;
   int page_tokens = 16;
-  DType dtype = DType::bf16;
+  KvType type = KvType::bf16;
   std::size_t begin = 0; ///< Bytes of a page before these layers, which others of it have.
 
   std::size_t token_bytes() const {
-    return std::size_t(layers) * 2 * std::size_t(kv_heads) * std::size_t(head_dim) * size_of(dtype);
+    return std::size_t(layers) * 2 * std::size_t(kv_heads) * kv_bytes(type, head_dim);
   }
   /// Returns the bytes from the page's start to the block of (layer, key or value, head).
   std::size_t offset(int layer, int key_or_value, int head) const {
     const auto index =
         (std::size_t(layer) * 2 + std::size_t(key_or_value)) * std::size_t(kv_heads) +
         std::size_t(head);
-    return begin + index * std::size_t(page_tokens) * std::size_t(head_dim) * size_of(dtype);
+    return begin + index * std::size_t(page_tokens) * kv_bytes(type, head_dim);
   }
 };
 

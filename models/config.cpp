@@ -50,22 +50,22 @@ int ModelConfig::attention_outputs(int layer) const {
   return all * head_dim_in(layer);
 }
 
-std::size_t ModelConfig::token_bytes(int first, int count, gpu::DType dtype) const {
+std::size_t ModelConfig::token_bytes(int first, int count, gpu::KvType type) const {
   std::size_t bytes = 0;
   for (int layer = first; layer < first + count; ++layer)
     if (stores(layer))
-      bytes += gpu::KvLayout{1, kv_heads_in(layer), head_dim_in(layer), 1, dtype}.token_bytes();
+      bytes += gpu::KvLayout{1, kv_heads_in(layer), head_dim_in(layer), 1, type}.token_bytes();
   return bytes;
 }
 
-gpu::KvLayout ModelConfig::pages_of(int layer, int first, int page_tokens, gpu::DType dtype) const {
+gpu::KvLayout ModelConfig::pages_of(int layer, int first, int page_tokens, gpu::KvType type) const {
   const int stored = stores(layer) ? layer : mixers[std::size_t(layer)].keys_of;
   return {1,
           kv_heads_in(stored),
           head_dim_in(stored),
           page_tokens,
-          dtype,
-          std::size_t(page_tokens) * token_bytes(first, stored - first, dtype)};
+          type,
+          std::size_t(page_tokens) * token_bytes(first, stored - first, type)};
 }
 
 int ModelConfig::first_attending() const {

@@ -192,10 +192,10 @@ struct ModelConfig {
   /// Returns the number of queries, keys and values of a row that a layer computes.
   int attention_outputs(int layer) const;
   /// Returns the bytes of a position's keys and values in the layers [first, first + count).
-  std::size_t token_bytes(int first, int count, gpu::DType dtype) const;
+  std::size_t token_bytes(int first, int count, gpu::KvType type) const;
   /// Returns where a layer's keys and values lie, its own or those that it reads, in pages that
   /// begin with those of the layer `first`.
-  gpu::KvLayout pages_of(int layer, int first, int page_tokens, gpu::DType dtype) const;
+  gpu::KvLayout pages_of(int layer, int first, int page_tokens, gpu::KvType type) const;
   /// Returns the widest window of the layers' attention; 0: some layer sees all positions.
   int window() const;
   bool has_mixer(int layer) const { return mixers[std::size_t(layer)].mixer != Mixer::none; }

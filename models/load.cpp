@@ -299,6 +299,7 @@ private:
     info.weights = formats_of(weights.blocks);
     info.head_weights = weights.head ? to_string(weights.head->format()) : "";
     info.activations = rounds_to_int8(weights) ? to_string(Activations::int8) : "";
+    info.kv_cache_dtype = weights.cached == gpu::KvType::int8 ? to_string(KvCacheDtype::int8) : "";
     if (options_.int8_rows && info.layers > 0 && info.activations.empty())
       options_.log.write(LogLevel::info,
                          fmt::format("{}: its weights are {}, whose products round nothing to "
@@ -367,6 +368,8 @@ LoadOptions load_formats(const EngineOptions& options, const std::string& role) 
   load.drafts = role == "draft";
   load.int8_rows =
       (role == "draft" ? options.draft_activations : options.activations) == Activations::int8;
+  load.int8_cache = (role == "draft" ? options.draft_kv_cache_dtype : options.kv_cache_dtype) ==
+                    KvCacheDtype::int8;
   return load;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/log.hpp"
+#include "gpu/kv_type.hpp"
 #include "gpu/tensor.hpp"
 #include "models/layer_range.hpp"
 #include "models/limits.hpp"
@@ -33,6 +34,7 @@ struct LoadOptions {
   std::optional<gpu::Quantization> head = {}; ///< Format of the output head; none: dtype.
   bool drafts = false;                        ///< Refuse models that cannot draft.
   bool int8_rows = false;                     ///< Round rows to 8 bits (Activations::int8).
+  bool int8_cache = false;            ///< Keep keys and values in 8 bits (KvCacheDtype::int8).
   std::vector<int> stage_layers = {}; ///< Layers of each stage; empty: divided by their cost.
   /// The only layers to load, on one device: a stage whose neighbours are on other machines.
   std::optional<LayerRange> only = {};
@@ -43,6 +45,13 @@ struct LoadOptions {
   /// The model that a head (head.hpp) is on, also in memory that the device uses; its tables serve
   /// a head that has none.
   std::shared_ptr<const Model> target = {};
+
+  /// Returns the type of keys and values. bf16: whether 16 bits are enough for the weights.
+  gpu::KvType cached(bool bf16) const {
+    if (int8_cache)
+      return gpu::KvType::int8;
+    return bf16 ? gpu::KvType::bf16 : gpu::KvType::f32;
+  }
 };
 
 } // namespace paceline::models

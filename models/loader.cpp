@@ -57,6 +57,7 @@ public:
   /// Loads linear layers anew; everything else is that of `whole`, a model of the same checkpoint.
   Result<LoadedWeights> load_layers(const Model& whole) {
     TransformerWeights w = *weights_of(whole);
+    w.cached = cached_with(w.embedding);
     shared_bytes_ = whole.info().weight_bytes - layer_bytes(w);
     tensors_.read_ahead_block(0);
     for (int i = 0; i < config_.layers && !packer_.error(); ++i) {
@@ -154,17 +155,15 @@ private:
   }
 
   /// Keys and values are bf16 if the embedding is bf16 or blocks of a GGUF file.
-  static gpu::DType cached_with(const std::shared_ptr<const gpu::Weight>& embedding) {
-    const bool narrow = embedding && (embedding->format() == WeightFormat::bf16 ||
-                                      gpu::has_scaled_codes(embedding->format()));
-    return narrow ? gpu::DType::bf16 : gpu::DType::f32;
+  gpu::KvType cached_with(const std::shared_ptr<const gpu::Weight>& embedding) const {
+    return options_.cached(embedding && (embedding->format() == WeightFormat::bf16 ||
+                                         gpu::has_scaled_codes(embedding->format())));
   }
   /// Decides the same if another stage packs the embedding.
-  gpu::DType cached_with(const LayerPart& embedding) {
+  gpu::KvType cached_with(const LayerPart& embedding) {
     const auto stored =
         packer_.keep(tensors_.matrix(embedding.key, embedding.rows, config_.hidden));
-    return stored && !stored->block_scales && dtype_ == gpu::DType::bf16 ? gpu::DType::bf16
-                                                                         : gpu::DType::f32;
+    return options_.cached(stored && !stored->block_scales && dtype_ == gpu::DType::bf16);
   }
 
   /// Begins a block. The shards of these layers are loaded one after the other.

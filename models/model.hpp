@@ -96,6 +96,8 @@ public:
   /// Returns the rows of the output head, padding included: ids that the tokenizer does not know.
   virtual int vocabulary() const = 0;
   virtual gpu::KvShape kv_shape(int page_tokens) const = 0;
+  /// Returns the bytes of keys and values over those of bf16, if they have 8 bits; else 1.
+  virtual double cache_width() const { return 1; }
   /// Returns a number of which a page's tokens must be a multiple.
   virtual int page_tokens_multiple() const { return 1; }
   /// Returns how many positions a row sees: a row at position p needs those from p - window + 1 on.

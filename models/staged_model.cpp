@@ -37,6 +37,7 @@ public:
   int vocabulary() const override { return stages_.back()->vocabulary(); }
   gpu::Device& device() const override { return *group_; }
   int logits_shard() const override { return int(stages_.size()) - 1; }
+  double cache_width() const override { return first().cache_width(); }
   int page_tokens_multiple() const override { return first().page_tokens_multiple(); }
   int window() const override { return first().window(); }
 
@@ -136,6 +137,8 @@ ModelInfo info_of(const std::vector<std::shared_ptr<const Model>>& stages) {
     join(info.head_weights, more.head_weights);
     if (info.activations.empty())
       info.activations = more.activations;
+    if (info.kv_cache_dtype.empty())
+      info.kv_cache_dtype = more.kv_cache_dtype;
   }
   return info;
 }

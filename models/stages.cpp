@@ -175,7 +175,7 @@ DevicePart part_of(const ModelConfig& config, const TensorSource& tensors, gpu::
   const bool one_table = first && last && config.tied_embedding && !options.head;
   const double bytes = layers.count * (sizes.layer + sizes.layer_table) + first * sizes.embedding +
                        (last && !one_table) * sizes.head;
-  const gpu::DType cached = dtype == gpu::DType::bf16 ? gpu::DType::bf16 : gpu::DType::f32;
+  const gpu::KvType cached = options.cached(dtype == gpu::DType::bf16);
   return {layers, std::size_t(bytes), own.token_bytes(layers.first, layers.count, cached)};
 }
 

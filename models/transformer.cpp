@@ -57,6 +57,7 @@ public:
             int(shards_.size()),
             config_.has_states() ? std::max(first_shard().states().bytes(), least) : 0};
   }
+  double cache_width() const override { return first_shard().cache_width(); }
   int page_tokens_multiple() const override { return 2; } // keys of bf16 are stored in pairs
   /// A head reads the features of all positions, so with taps there is no window.
   int window() const override { return config_.taps.empty() ? config_.window() : 0; }

@@ -143,6 +143,13 @@ Result<void> TransformerShard::allocate(TransformerWorkspace& workspace, const g
   return {};
 }
 
+double TransformerShard::cache_width() const {
+  if (weights_.cached != gpu::KvType::int8)
+    return 1;
+  const auto in_bf16 = config_.token_bytes(weights_.first_layer, layers(), gpu::KvType::bf16);
+  return in_bf16 > 0 ? double(token_bytes()) / double(in_bf16) : 1;
+}
+
 std::vector<gpu::KvLayout> TransformerShard::layouts(int page_tokens) const {
   const int first = weights_.first_layer;
   std::vector<gpu::KvLayout> all(std::size_t(layers()), gpu::KvLayout{.page_tokens = page_tokens});

@@ -130,6 +130,7 @@ public:
   std::size_t token_bytes() const {
     return config_.token_bytes(weights_.first_layer, layers(), weights_.cached);
   }
+  double cache_width() const; ///< Same as Model::cache_width.
   /// Returns where each layer's keys and values lie in pages, its own or those that it reads.
   std::vector<gpu::KvLayout> layouts(int page_tokens) const;
   gpu::StateLayout states() const { return config_.states_of(weights_.first_layer, layers()); }

@@ -1,6 +1,7 @@
 // The weights of a transformer (transformer.hpp), or of a device's part of it.
 #pragma once
 
+#include "gpu/kv_type.hpp"
 #include "gpu/tensor.hpp"
 
 #include <memory>
@@ -89,8 +90,8 @@ struct TransformerWeights {
   Norm final_norm; ///< [hidden]
   /// The embedding itself if they are tied; null, like the norm: other layers come behind these.
   std::shared_ptr<const gpu::Weight> head;
-  gpu::DType cached = gpu::DType::f32; ///< Type of keys and values: f32, or bf16.
-  std::vector<RopeBuffers> ropes;      ///< One per ModelConfig::ropes.
+  gpu::KvType cached = gpu::KvType::f32; ///< Type of keys and values.
+  std::vector<RopeBuffers> ropes;        ///< One per ModelConfig::ropes.
 };
 
 } // namespace paceline::models

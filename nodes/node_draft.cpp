@@ -70,6 +70,12 @@ Result<void> check_kind(const EngineOptions& o, const std::string& name) {
         ErrorCode::unsupported,
         fmt::format("EngineOptions::drafters has a look-up, and {} is a node's", device_field),
         "leave it out: a look-up drafts beside a model of this machine");
+  if (o.draft_kv_cache_dtype != KvCacheDtype::automatic)
+    return fail(ErrorCode::unsupported,
+                fmt::format("EngineOptions::draft_kv_cache_dtype is {}, and {} is a node's, whose "
+                            "cache is its own",
+                            to_string(o.draft_kv_cache_dtype), device_field),
+                "leave it out");
   return {};
 }
 

@@ -120,6 +120,7 @@ Result<NodeParts::OfferRef> NodeParts::load_layers(const std::string& location,
   how.blocks = layers.blocks;
   how.max_positions = layers.max_positions;
   how.int8_rows = layers.int8_rows;
+  how.int8_cache = layers.int8_cache;
   how.only = models::LayerRange{layers.first, layers.count, true};
   const std::string device = device_of(wanted);
   const actors::ModelLoader loader(loading, time, nullptr);

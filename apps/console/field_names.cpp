@@ -36,6 +36,8 @@ constexpr FieldName field_names[] = {
     {"EngineOptions::head_weights", "--head-weights"},
     {"EngineOptions::activations", "--activations"},
     {"EngineOptions::draft_activations", "--draft-activations"},
+    {"EngineOptions::kv_cache_dtype", "--kv-cache-dtype"},
+    {"EngineOptions::draft_kv_cache_dtype", "--draft-kv-cache-dtype"},
     {"EngineOptions::max_model_len", "--max-model-len"},
     {"EngineOptions::kv_memory_bytes", "--kv-memory"},
     {"EngineOptions::memory_bytes", "memory_bytes of the placement"},

@@ -207,6 +207,16 @@ void add_activations(CLI::App& app, const std::string& flag, Activations& activa
   add_choice(app, flag, activations, choices_of<Activations>(), description);
 }
 
+void add_kv_cache_dtype(CLI::App& app, EngineOptions& engine) {
+  add_choice(app, "--kv-cache-dtype", engine.kv_cache_dtype, choices_of<KvCacheDtype>(),
+             "What keys and values are kept as; auto: 16 bits, or 32 with such weights");
+}
+
+void add_draft_kv_cache_dtype(CLI::App& app, EngineOptions& engine) {
+  add_choice(app, "--draft-kv-cache-dtype", engine.draft_kv_cache_dtype, choices_of<KvCacheDtype>(),
+             "The same as --kv-cache-dtype of the draft, where it changes no answer");
+}
+
 void add_device_options(CLI::App& app, EngineOptions& engine) {
   app.add_option_function<std::vector<std::string>>(
          "--device", [&engine](const std::vector<std::string>& given) { engine.devices = given; },
@@ -256,6 +266,7 @@ void add_model_options(CLI::App& app, EngineOptions& engine) {
   add_weight_scales(app, engine.weight_scales);
   add_activations(app, "--activations", engine.activations,
                   "What rows are rounded to before products with weights of 4 to 8 bits, on CPUs");
+  add_kv_cache_dtype(app, engine);
   app.add_option("-c,--max-model-len,--ctx-size", engine.max_model_len,
                  "Tokens of context; 0: what the model was trained for")
       ->capture_default_str()
@@ -299,6 +310,7 @@ void add_speculation_options(CLI::App& app, EngineOptions& engine, Request& requ
                     "Quantize the draft's blocks while loading, as --weights does the target's");
   add_activations(app, "--draft-activations", engine.draft_activations,
                   "The same as --activations of the draft, where it changes no answer");
+  add_draft_kv_cache_dtype(app, engine);
   add_number(app, engine, actors::engine_number("max_num_seqs"));
   add_choice(app, "--prefill", engine.prefill, choices_of<Prefill>(),
              "How prompts are read; fast: by cuBLASLt, on cuda devices")

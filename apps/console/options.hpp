@@ -21,6 +21,8 @@ struct ParserNames;
 void add_model_options(CLI::App& app, EngineOptions& engine);
 /// Adds only --device and the options that divide the target among several devices.
 void add_device_options(CLI::App& app, EngineOptions& engine);
+void add_kv_cache_dtype(CLI::App& app, EngineOptions& engine);
+void add_draft_kv_cache_dtype(CLI::App& app, EngineOptions& engine);
 /// Adds --scheduling-policy, --batching, --row-budget and --time-between-tokens.
 void add_batching_options(CLI::App& app, EngineOptions& engine);
 /// Adds -d, --draft-device, --draft-weights, --max-num-seqs, --prefill, --prefill-chunk,

@@ -42,6 +42,8 @@ boost::json::object model_json(const ModelInfo& model) {
                              {"max_model_len", model.max_model_len}};
   if (!model.activations.empty())
     object["activations"] = model.activations;
+  if (!model.kv_cache_dtype.empty())
+    object["kv_cache_dtype"] = model.kv_cache_dtype;
   if (model.shared_bytes > 0)
     object["shared_bytes"] = model.shared_bytes;
   if (model.shards > 1)
@@ -57,7 +59,9 @@ std::string formats_text(const ModelInfo& model) {
     text += ", head " + model.head_weights;
   if (text != model.dtype)
     text += ", rest " + model.dtype;
-  return model.activations.empty() ? text : text + ", " + model.activations + " activations";
+  if (!model.activations.empty())
+    text += ", " + model.activations + " activations";
+  return model.kv_cache_dtype.empty() ? text : text + ", " + model.kv_cache_dtype + " cache";
 }
 
 boost::json::array drafters_json(const std::vector<DrafterCounts>& drafters) {

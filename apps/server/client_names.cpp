@@ -77,11 +77,12 @@ Error for_clients(const Error& error) {
 }
 
 std::string fingerprint_of(const ModelInfo& target) {
-  return fmt::format("paceline-{}-{}-{}-{}{}{}{}{}{}{}", PACELINE_VERSION,
+  return fmt::format("paceline-{}-{}-{}-{}{}{}{}{}{}{}{}", PACELINE_VERSION,
                      device_types(target.device), target.kernel, target.dtype,
                      target.weights != target.dtype ? "-" + target.weights : "",
                      target.head_weights != target.dtype ? "-head-" + target.head_weights : "",
                      target.activations.empty() ? "" : "-" + target.activations + "-activations",
+                     target.kv_cache_dtype.empty() ? "" : "-" + target.kv_cache_dtype + "-cache",
                      target.shards > 1 ? fmt::format("-{}-shards", target.shards) : "",
                      target.prefill == Prefill::fast ? "-fast-prefill" : "", rounded_rows(target));
 }

@@ -25,7 +25,7 @@ struct Options {
   std::string model = "demo";
   std::optional<std::string> draft;
   std::optional<WeightFormat> weights;
-  EngineOptions engine;         ///< Devices of the target, and its division among them.
+  EngineOptions engine;         ///< Caches, devices of the target, and its division among them.
   std::function<bool()> placed; ///< Whether any of these options was given.
   bool devices = false;
   std::string node; ///< Node whose devices are listed; empty: this machine's.
@@ -49,7 +49,9 @@ Result<int> show_checkpoints(const Options& options, const std::optional<std::st
     if (!read)
       return tl::unexpected(read.error());
     draft = std::move(*read);
+    draft->cache_as(options.engine.draft_kv_cache_dtype);
   }
+  target->cache_as(options.engine.kv_cache_dtype);
   boost::json::object object{{"target", checkpoint_json(*target)}};
   std::string text = checkpoint_text(*target, "target");
   if (options.placed()) {
@@ -132,6 +134,8 @@ Command add_inspect(CLI::App& program) {
       ->type_name("MODEL");
   add_weight_format(*app, "--weights", options->weights,
                     "Show the memory with blocks quantized to mxfp8, mxfp6, mxfp4 ...");
+  add_kv_cache_dtype(*app, options->engine);
+  add_draft_kv_cache_dtype(*app, options->engine);
   auto* devices = app->add_flag("--devices", options->devices, "Show the devices of this machine");
   app->add_option("--node", options->node, "Show those of a node instead, and its models")
       ->needs(devices)

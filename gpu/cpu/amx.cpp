@@ -389,7 +389,7 @@ public:
 
   void attend(Tensor out, Tensor q, std::span<const std::int32_t> positions,
               const AttentionOptions& options, const KvHead& kv, Scratch& scratch) const override {
-    if (kv.dtype != DType::bf16)
+    if (kv.type == KvType::f32)
       return ProductKernels::attend(out, q, positions, options, kv, scratch);
     attend_on_tiles(out, q, positions, options, kv, scratch);
   }

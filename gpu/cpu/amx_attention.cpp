@@ -1,10 +1,13 @@
-// Attention over a bf16 cache on AMX tiles. A tile is up to 16 queries, scores are queries times
-// keys, sums are weights times values, and between the two is a running softmax over blocks of keys
-// (FlashAttention, Dao et al. 2022). Queries and weights are rounded to bf16.
+// Attention over a cache of bf16 or int8 on AMX tiles. A tile is up to 16 queries, scores are
+// queries times keys, sums are weights times values, and between the two is a running softmax over
+// blocks of keys (FlashAttention, Dao et al. 2022). Queries and weights are rounded to bf16.
 //
-// The cache stores keys in an operand's order already (pairs of dimensions by slots), so keys are
-// loaded in place if tiles fit the page. Values (pairs of slots by dimensions) are copied once for
-// all queries of a panel, because pages are shorter than a tile, and because values that no row
+// Codes of 8 bits become bf16, which has them all, where they are copied; scores and weights are
+// multiplied by their scales.
+//
+// A cache of bf16 stores keys in an operand's order already (pairs of dimensions by slots), so keys
+// are loaded in place if tiles fit the page. Values (pairs of slots by dimensions) are copied once
+// for all queries of a panel, because pages are shorter than a tile, and because values that no row
 // sees must be 0 (0 times NaN is NaN). One kernel serves one row and many rows, so no other
 // instructions need to give the same bits as a tile.
 #include "gpu/cpu/amx_tiles.hpp"
@@ -16,6 +19,9 @@
 #include <cstring>
 #include <utility>
 
+// The headers of GCC 12 make undefined vectors, of which GCC then warns (PR 105593).
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 PACELINE_TARGET_BEGIN(PACELINE_AMX_TARGET)
 
 namespace paceline::gpu::cpu {
@@ -78,8 +84,9 @@ public:
         const AttentionOptions& options, const KvHead& kv, Scratch& scratch)
       : out_(out), q_(q), positions_(positions), options_(options), kv_(kv),
         heads_(out.cols / kv.head_dim), queries_(out.rows * heads_),
-        steps_(round_up(kv.head_dim, tile_inputs) / tile_inputs),
-        keys_in_place_(kv.page_tokens % tile_outputs == 0 && kv.head_dim % tile_inputs == 0),
+        steps_(round_up(kv.head_dim, tile_inputs) / tile_inputs), codes_(kv.type == KvType::int8),
+        keys_in_place_(!codes_ && kv.page_tokens % tile_outputs == 0 &&
+                       kv.head_dim % tile_inputs == 0),
         seen_{options.first_seen(positions.front()), positions.back() + 1},
         seen_by_all_{options.first_seen(positions.back()), positions.front() + 1},
         work_(scratch, queries_, kv.head_dim) {}
@@ -143,6 +150,10 @@ private:
     for (int key = std::max(block, seen_.begin), next = 0; key < last; key = next) {
       const int page = key / kv_.page_tokens;
       next = std::min((page + 1) * kv_.page_tokens, last);
+      if (codes_) {
+        expand_keys(page, key, next - key, block);
+        continue;
+      }
       const std::byte* from = kv_.keys(page) + key % kv_.page_tokens * pair_bytes;
       for (int pair = 0; pair < kv_.head_dim / 2; ++pair)
         std::memcpy(work_.keys + (pair * key_block + key - block) * pair_bytes,
@@ -151,9 +162,44 @@ private:
     }
   }
 
+  /// Copies the codes of a page's keys from `key` on as bf16, and the scales of keys and values.
+  void expand_keys(int page, int key, int count, int block) {
+    const int slot = key % kv_.page_tokens;
+    std::copy_n(kv_.key_scales(page) + slot, count, key_scales_ + key - block);
+    std::copy_n(kv_.value_scales(page) + slot, count, value_scales_ + key - block);
+    const std::byte* from = kv_.keys(page) + slot;
+    std::byte* to = work_.keys + (key - block) * pair_bytes;
+    for (int d = 0; d < kv_.head_dim; d += 2, to += key_block * pair_bytes)
+      for (int i = 0; i < count; i += tile_outputs) {
+        const __mmask16 mask = first_lanes(count - i);
+        const std::byte* at = from + d * kv_.page_tokens + i;
+        _mm512_mask_storeu_epi32(to + i * pair_bytes, mask,
+                                 pairs_of_codes(at, at + kv_.page_tokens, mask));
+      }
+  }
+
+  /// Returns the bits of codes as f32, whose lower halves are 0.
+  static __m512i numbers_of(const std::byte* codes, __mmask16 mask) {
+    const __m128i bytes = _mm512_castsi512_si128(_mm512_maskz_loadu_epi8(mask, codes));
+    return _mm512_castps_si512(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes)));
+  }
+  /// Returns pairs of bf16 from two rows of codes, the first row's in the lower halves.
+  static __m512i pairs_of_codes(const std::byte* first, const std::byte* second, __mmask16 mask) {
+    return _mm512_or_si512(_mm512_srli_epi32(numbers_of(first, mask), 16),
+                           numbers_of(second, mask));
+  }
+
+  /// Returns the values of 16 dimensions of two keys that stand in one page, in pairs.
+  __m512i pairs_of_values(const std::byte* from, int d) const {
+    const __mmask16 mask = first_lanes(kv_.head_dim - d);
+    return codes_ ? pairs_of_codes(from + d, from + kv_.head_dim + d, mask)
+                  : _mm512_maskz_loadu_epi32(mask, from + d * pair_bytes);
+  }
+
   /// Copies a block's values, with zeros where no row of the panel sees. Returns false if a value
   /// that only some rows see is not finite: a weight of 0 would not hide it from the others.
   bool copy_values(int block) {
+    const std::size_t number_bytes = codes_ ? 1 : pair_bytes / 2;
     bool good = true;
     for (int pair = 0; pair < key_block / 2; ++pair) {
       const int key = block + 2 * pair;
@@ -163,15 +209,14 @@ private:
       const std::byte* from = nullptr;
       if (wanted != 0)
         from = kv_.values(key / kv_.page_tokens) +
-               std::size_t(key % kv_.page_tokens / 2 * kv_.head_dim) * pair_bytes;
+               std::size_t(key % kv_.page_tokens * kv_.head_dim) * number_bytes;
       std::byte* to = work_.values +
                       std::size_t(pair / row_block * work_.width / tile_outputs) * tile_size +
                       std::size_t(pair % row_block) * tile_row;
       for (int d = 0; d < kv_.head_dim; d += tile_outputs, to += tile_size) {
         __m512i values = _mm512_setzero_si512();
         if (from)
-          values = _mm512_and_si512(
-              mask, _mm512_maskz_loadu_epi32(first_lanes(kv_.head_dim - d), from + d * pair_bytes));
+          values = _mm512_and_si512(mask, pairs_of_values(from, d));
         _mm512_store_si512(to, values);
         good = good && (disputed == 0 || finite(values, disputed));
       }
@@ -224,11 +269,26 @@ private:
       const int begin = std::max(options_.first_seen(position) - block, 0);
       const int end = std::min(position + 1 - block, key_block);
       float* scores = work_.scores + i * key_block;
-      if (begin < end)
+      if (begin < end) {
+        if (codes_)
+          scale_codes(scores, key_scales_, begin, end);
         scale(query, weigh_block_(work_.softmax[query], scores, begin, end, options_));
-      else
+        if (codes_)
+          scale_codes(scores, value_scales_, begin, end);
+      } else {
         std::fill_n(scores, key_block, 0.0f);
+      }
       stage_row(work_.weights + i * tile_row, scores, key_block);
+    }
+  }
+
+  /// Multiplies numbers [begin, end) of a block by their keys' or values' scales; the others become
+  /// 0, whatever is in the pages.
+  static void scale_codes(float* numbers, const float* scales, int begin, int end) {
+    for (int j = 0; j < key_block; j += tile_outputs) {
+      const auto mask = __mmask16(first_lanes(end - j) & ~first_lanes(begin - j));
+      _mm512_storeu_ps(numbers + j, _mm512_maskz_mul_ps(mask, _mm512_loadu_ps(numbers + j),
+                                                        _mm512_loadu_ps(scales + j)));
     }
   }
 
@@ -312,14 +372,17 @@ private:
   const KvHead& kv_;
   const int heads_;
   const int queries_;
-  const int steps_; ///< Steps of 32 dimensions.
+  const int steps_;  ///< Steps of 32 dimensions.
+  const bool codes_; ///< Whether the cache is of int8.
   const bool keys_in_place_;
   const Span seen_;        ///< Positions that any row sees.
   const Span seen_by_all_; ///< Positions that all rows see; may be empty.
   const Workspace work_;
   WeighBlock& weigh_block_ = *highway_weigh_block(); ///< Not null where there are tiles.
   const std::byte* keys_[key_tiles] = {};            ///< Tiles of the current block's keys.
-  std::size_t key_stride_ = 0; ///< Bytes from one pair of dimensions to the next.
+  std::size_t key_stride_ = 0;       ///< Bytes from one pair of dimensions to the next.
+  float key_scales_[key_block] = {}; ///< Of the current block's keys and values of int8.
+  float value_scales_[key_block] = {};
 };
 
 } // namespace

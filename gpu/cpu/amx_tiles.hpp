@@ -49,7 +49,7 @@ inline const std::byte* pairs_of_tiles(const std::byte* staged, int rows, const 
   return reinterpret_cast<const std::byte*>(to);
 }
 
-/// Implements Kernels::attend for a cache of bf16.
+/// Implements Kernels::attend for a cache of bf16 or int8.
 void attend_on_tiles(Tensor out, Tensor q, std::span<const std::int32_t> positions,
                      const AttentionOptions& options, const KvHead& kv, Scratch& scratch);
 

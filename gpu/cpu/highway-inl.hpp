@@ -187,6 +187,7 @@ HWY_INLINE float highest(const V16& x) {
 /// dimensions. stride: elements between the rows, if they are apart.
 struct ReadBf16 { // Interleaved: a 32-bit lane holds one element of each row.
   static constexpr std::size_t bytes = 2;
+  static constexpr std::size_t lane_bytes = 4; ///< From a row's element to its next.
   HWY_INLINE static V16 even(const std::byte* from, int) {
     return each([&](int i) INLINED { return hn::BitCast(D(), hn::ShiftLeft<16>(raw(from, i))); });
   }
@@ -203,6 +204,7 @@ struct ReadBf16 { // Interleaved: a 32-bit lane holds one element of each row.
 };
 struct ReadF32 {
   static constexpr std::size_t bytes = 4;
+  static constexpr std::size_t lane_bytes = 4;
   HWY_INLINE static V16 even(const std::byte* from, int) {
     return load(reinterpret_cast<const float*>(from));
   }

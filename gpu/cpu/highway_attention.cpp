@@ -21,8 +21,21 @@ namespace {
 constexpr int queries_together = parts == 1 ? 4 : 3;
 constexpr int chunks_together = parts == 1 ? 4 : parts == 2 ? 2 : 1;
 
-/// Bytes from one slot of keys, or dimension of values, to the next: two bf16 or one f32.
-constexpr std::size_t lane_bytes = 4;
+/// Reads codes of 8 bits, as ReadF32 reads numbers.
+struct ReadInt8 {
+  static constexpr std::size_t bytes = 1;
+  static constexpr std::size_t lane_bytes = 1;
+  HWY_INLINE static V16 even(const std::byte* from, int) {
+    return each([&](int i) INLINED {
+      const hn::Rebind<std::int8_t, D> codes;
+      const auto* at = reinterpret_cast<const std::int8_t*>(from) + i * lanes;
+      return hn::ConvertTo(D(), hn::PromoteTo(hn::RebindToSigned<D>(), hn::LoadU(codes, at)));
+    });
+  }
+  HWY_INLINE static V16 odd(const std::byte* from, int stride) { return even(from + stride, 0); }
+};
+template <class Read>
+constexpr bool has_scales = std::is_same_v<Read, ReadInt8>;
 
 /// The part of one page that a block of keys covers.
 struct KeyRun {
@@ -47,7 +60,7 @@ HWY_INLINE void scores(const Queries& s, const std::byte* keys, int slot, int at
   const std::size_t row = std::size_t(s.page_tokens) * 2 * Read::bytes;
   V16 acc[Q][Chunks];
   repeat<Q>([&](auto i) INLINED { repeat<Chunks>([&](auto c) INLINED { acc[i][c] = splat(0); }); });
-  const std::byte* from = keys + std::size_t(slot) * lane_bytes;
+  const std::byte* from = keys + std::size_t(slot) * Read::lane_bytes;
   for (int d = 0; d < s.dim; d += 2, from += row) {
     V16 rows[Chunks];
     const auto accumulate = [&](int at_d) INLINED {
@@ -57,11 +70,11 @@ HWY_INLINE void scores(const Queries& s, const std::byte* keys, int slot, int at
       });
     };
     repeat<Chunks>([&](auto c) INLINED {
-      rows[c] = Read::even(from + std::size_t(c) * 16 * lane_bytes, s.page_tokens);
+      rows[c] = Read::even(from + std::size_t(c) * 16 * Read::lane_bytes, s.page_tokens);
     });
     accumulate(d);
     repeat<Chunks>([&](auto c) INLINED {
-      rows[c] = Read::odd(from + std::size_t(c) * 16 * lane_bytes, s.page_tokens);
+      rows[c] = Read::odd(from + std::size_t(c) * 16 * Read::lane_bytes, s.page_tokens);
     });
     accumulate(d + 1);
   }
@@ -83,7 +96,7 @@ HWY_INLINE void weighted_values(const Queries& s, const KeyRun* runs, int count,
   });
   for (const KeyRun* run = runs; run != runs + count; ++run) {
     const std::byte* from =
-        run->values + std::size_t(run->slot / 2) * row + std::size_t(d) * lane_bytes;
+        run->values + std::size_t(run->slot / 2) * row + std::size_t(d) * Read::lane_bytes;
     V16 rows[Chunks];
     const auto accumulate = [&](int key) INLINED {
       repeat<Q>([&](auto i) INLINED {
@@ -93,14 +106,14 @@ HWY_INLINE void weighted_values(const Queries& s, const KeyRun* runs, int count,
     };
     for (int j = 0; j < run->count; j += 2, from += row) {
       repeat<Chunks>([&](auto c) INLINED {
-        rows[c] = Read::even(from + std::size_t(c) * 16 * lane_bytes, s.dim);
+        rows[c] = Read::even(from + std::size_t(c) * 16 * Read::lane_bytes, s.dim);
       });
       if (run->first + j >= hidden)
         accumulate(run->first + j);
       if (j + 1 == run->count)
         break;
       repeat<Chunks>([&](auto c) INLINED {
-        rows[c] = Read::odd(from + std::size_t(c) * 16 * lane_bytes, s.dim);
+        rows[c] = Read::odd(from + std::size_t(c) * 16 * Read::lane_bytes, s.dim);
       });
       accumulate(run->first + j + 1);
     }
@@ -158,14 +171,40 @@ HWY_INLINE int runs_of_block(const KvHead& kv, int first, int count, KeyRun* run
 }
 
 /// Copies keys of pages that vectors do not fit, into the order of one page of key_block slots.
+template <class Read>
 void gather_keys(const KvHead& kv, const KeyRun* runs, int count, std::byte* to) {
-  const bool pairs = kv.dtype == DType::bf16; // A row is a pair of dimensions, a slot 4 bytes.
-  for (int row = 0; row < (pairs ? kv.head_dim / 2 : kv.head_dim); ++row)
+  constexpr std::size_t bytes = Read::lane_bytes; // Of a slot in a row.
+  const int rows = kv.head_dim * int(Read::bytes) / int(bytes);
+  for (int row = 0; row < rows; ++row)
     for (int i = 0; i < count; ++i)
-      std::memcpy(to + std::size_t(row * key_block + runs[i].first) * 4,
-                  runs[i].keys + std::size_t(row * kv.page_tokens + runs[i].slot) * 4,
-                  std::size_t(runs[i].count) * 4);
+      std::memcpy(to + std::size_t(row * key_block + runs[i].first) * bytes,
+                  runs[i].keys + std::size_t(row * kv.page_tokens + runs[i].slot) * bytes,
+                  std::size_t(runs[i].count) * bytes);
 }
+
+/// The scales of a block's keys and values of int8. Scores and weights are multiplied by them, so
+/// that products are of codes.
+class BlockScales {
+public:
+  void read(const KvHead& kv, int first, const KeyRun* runs, int count) {
+    for (int i = 0; i < count; ++i) {
+      const int page = (first + runs[i].first) / kv.page_tokens;
+      std::copy_n(kv.key_scales(page) + runs[i].slot, runs[i].count, keys_ + runs[i].first);
+      std::copy_n(kv.value_scales(page) + runs[i].slot, runs[i].count, values_ + runs[i].first);
+    }
+  }
+  HWY_INLINE void scale_scores(float* scores, int count) const { scale(scores, keys_, count); }
+  HWY_INLINE void scale_weights(float* weights, int count) const { scale(weights, values_, count); }
+
+private:
+  HWY_INLINE static void scale(float* numbers, const float* scales, int count) {
+    for (int j = 0; j < count; j += 16)
+      store(mul(load(numbers + j), load(scales + j)), numbers + j);
+  }
+
+  float keys_[key_block] = {};
+  float values_[key_block] = {};
+};
 
 /// The keys that the queries of a row read, the cap of their scores, and the queries' sinks.
 struct Sight {
@@ -185,6 +224,7 @@ HWY_NOINLINE void attend_queries(float* out, const float* scaled, const Sight& s
     softmax[i] = Softmax::begin(sight.sinks ? sight.sinks + i : nullptr);
   std::fill_n(out, Q * kv.head_dim, 0.0f);
   KeyRun runs[key_block];
+  BlockScales scales;
   // The first vector is aligned in the page, so it may begin before the first key that is seen.
   int first = sight.first - sight.first % (fits ? 16 : 2);
   for (int end = 0; first < sight.end; first = end) {
@@ -192,10 +232,10 @@ HWY_NOINLINE void attend_queries(float* out, const float* scaled, const Sight& s
     const int count = end - first;
     const int hidden = std::max(sight.first - first, 0);
     const int pages = runs_of_block(kv, first, count, runs);
-    KeyRun whole{gathered, nullptr, 0, 0, count};
+    KeyRun copied{gathered, nullptr, 0, 0, count};
     if (!fits)
-      gather_keys(kv, runs, pages, gathered);
-    const KeyRun* const key_runs = fits ? runs : &whole;
+      gather_keys<Read>(kv, runs, pages, gathered);
+    const KeyRun* const key_runs = fits ? runs : &copied;
     for (int r = 0; r < (fits ? pages : 1); ++r) {
       const KeyRun& run = key_runs[r];
       int j = 0;
@@ -204,9 +244,17 @@ HWY_NOINLINE void attend_queries(float* out, const float* scaled, const Sight& s
       for (; j < run.count; j += 16)
         scores<Read, Q, 1>(s, run.keys, run.slot + j, run.first + j);
     }
+    if constexpr (has_scales<Read>)
+      scales.read(kv, first, runs, pages);
     for (int i = 0; i < Q; ++i) {
-      const V16 factor = splat(weigh(softmax[i], probabilities + i * key_block, hidden, count,
-                                     (count + 15) / 16 * 16, sight.soft_cap, AsItIs()));
+      float* weights = probabilities + i * key_block;
+      const int whole = (count + 15) / 16 * 16;
+      if constexpr (has_scales<Read>)
+        scales.scale_scores(weights, whole);
+      const V16 factor =
+          splat(weigh(softmax[i], weights, hidden, count, whole, sight.soft_cap, AsItIs()));
+      if constexpr (has_scales<Read>)
+        scales.scale_weights(weights, whole);
       for (int d = 0; d < kv.head_dim; d += 16)
         store(mul(load(out + i * kv.head_dim + d), factor), out + i * kv.head_dim + d);
     }
@@ -249,10 +297,15 @@ HWY_INLINE void attend_row(float* out, const float* q, int heads, const Attentio
     sight.sinks = options.from_head(h).sinks;
     for (int i = 0; i < together * dim; i += 16)
       store(mul(load(q + h * dim + i), splat(options.scale)), scratch + i);
-    if (kv.dtype == DType::bf16)
-      attend_up_to<ReadBf16>(together, out + h * dim, scratch, sight, kv, probabilities, gathered);
-    else
-      attend_up_to<ReadF32>(together, out + h * dim, scratch, sight, kv, probabilities, gathered);
+    const auto attend_by = [&](auto read) INLINED {
+      attend_up_to<decltype(read)>(together, out + h * dim, scratch, sight, kv, probabilities,
+                                   gathered);
+    };
+    switch (kv.type) {
+    case KvType::f32: attend_by(ReadF32()); break;
+    case KvType::bf16: attend_by(ReadBf16()); break;
+    case KvType::int8: attend_by(ReadInt8()); break;
+    }
     h += together;
   }
 }

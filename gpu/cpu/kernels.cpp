@@ -5,11 +5,31 @@
 #include <algorithm>
 
 namespace paceline::gpu::cpu {
+namespace {
+
+/// Writes the codes of a key or value, one each `stride` numbers. Returns their scale.
+float store_codes(std::int8_t* to, int stride, const float* numbers, int count) {
+  std::uint32_t most = 0;
+  for (int d = 0; d < count; ++d)
+    most = std::max(most, KvScale::size(numbers[d]));
+  const KvScale scale(most);
+  for (int d = 0; d < count; ++d)
+    to[d * stride] = scale.code(numbers[d]);
+  return scale.scale();
+}
+
+} // namespace
 
 void store_key(const KvHead& kv, int position, const float* key) {
+  const int page = position / kv.page_tokens;
   const int slot = position % kv.page_tokens;
-  std::byte* keys = kv.keys(position / kv.page_tokens);
-  if (kv.dtype == DType::f32) {
+  std::byte* keys = kv.keys(page);
+  if (kv.type == KvType::int8) {
+    kv.key_scales(page)[slot] =
+        store_codes(reinterpret_cast<std::int8_t*>(keys) + slot, kv.page_tokens, key, kv.head_dim);
+    return;
+  }
+  if (kv.type == KvType::f32) {
     auto* to = reinterpret_cast<float*>(keys) + slot;
     for (int d = 0; d < kv.head_dim; ++d)
       to[d * kv.page_tokens] = key[d];
@@ -23,9 +43,15 @@ void store_key(const KvHead& kv, int position, const float* key) {
 }
 
 void store_value(const KvHead& kv, int position, const float* value) {
+  const int page = position / kv.page_tokens;
   const int slot = position % kv.page_tokens;
-  std::byte* values = kv.values(position / kv.page_tokens);
-  if (kv.dtype == DType::f32) {
+  std::byte* values = kv.values(page);
+  if (kv.type == KvType::int8) {
+    kv.value_scales(page)[slot] = store_codes(
+        reinterpret_cast<std::int8_t*>(values) + slot * kv.head_dim, 1, value, kv.head_dim);
+    return;
+  }
+  if (kv.type == KvType::f32) {
     std::copy_n(value, kv.head_dim, reinterpret_cast<float*>(values) + slot * kv.head_dim);
     return;
   }

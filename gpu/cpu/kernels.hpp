@@ -27,8 +27,9 @@ inline constexpr int row_block = 16;
 inline constexpr int key_block = 64;
 
 /// One kv head of one layer in a sequence's pages. A head's block in a page is, for bf16, keys
-/// [head_dim / 2][slot][2] and values [slot / 2][head_dim][2]; for f32, keys [head_dim][slot] and
-/// values [slot][head_dim]: scores need a vector of keys, sums a vector of values.
+/// [head_dim / 2][slot][2] and values [slot / 2][head_dim][2]; for f32 and int8, keys
+/// [head_dim][slot] and values [slot][head_dim]: scores need a vector of keys, sums a vector of
+/// values.
 struct KvHead {
   const KvPool* pool = nullptr;
   std::span<const std::uint32_t> pages;
@@ -36,10 +37,18 @@ struct KvHead {
   std::size_t value_offset = 0;
   int page_tokens = 0; // even
   int head_dim = 0;    // even
-  DType dtype = DType::bf16;
+  KvType type = KvType::bf16;
 
   std::byte* keys(int page) const { return pool->page(pages[std::size_t(page)]) + key_offset; }
   std::byte* values(int page) const { return pool->page(pages[std::size_t(page)]) + value_offset; }
+  /// Return the scales of keys and values of int8, [slot].
+  float* key_scales(int page) const { return behind_codes(keys(page)); }
+  float* value_scales(int page) const { return behind_codes(values(page)); }
+
+private:
+  float* behind_codes(std::byte* block) const {
+    return reinterpret_cast<float*>(block + page_tokens * head_dim);
+  }
 };
 
 class Kernels {

@@ -53,7 +53,7 @@ KvHead kv_head(const KvLayer& cache, std::span<const std::uint32_t> pages, int h
           layout.offset(cache.layer, 1, head),
           layout.page_tokens,
           layout.head_dim,
-          layout.dtype};
+          layout.type};
 }
 
 /// Returns how many rows from `first` on belong to the same sequence.

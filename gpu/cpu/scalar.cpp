@@ -14,27 +14,32 @@
 namespace paceline::gpu::cpu {
 namespace {
 
-float element(DType dtype, const std::byte* data, std::size_t at) {
-  switch (dtype) {
-  case DType::f32: return reinterpret_cast<const float*>(data)[at];
-  case DType::f16: return base::to_float(reinterpret_cast<const base::f16*>(data)[at]);
-  case DType::bf16: return base::to_float(reinterpret_cast<const base::bf16*>(data)[at]);
+/// Returns a number of a head's block, without the scale of one of int8.
+float element(KvType type, const std::byte* block, int at) {
+  switch (type) {
+  case KvType::f32: return reinterpret_cast<const float*>(block)[at];
+  case KvType::bf16: return base::to_float(reinterpret_cast<const base::bf16*>(block)[at]);
+  case KvType::int8: return float(reinterpret_cast<const std::int8_t*>(block)[at]);
   }
   return 0;
 }
 
 float key_element(const KvHead& kv, int position, int d) {
+  const int page = position / kv.page_tokens;
   const int slot = position % kv.page_tokens;
-  const int at = kv.dtype == DType::f32 ? d * kv.page_tokens + slot
-                                        : (d / 2 * kv.page_tokens + slot) * 2 + d % 2;
-  return element(kv.dtype, kv.keys(position / kv.page_tokens), std::size_t(at));
+  const int at = kv.type == KvType::bf16 ? (d / 2 * kv.page_tokens + slot) * 2 + d % 2
+                                         : d * kv.page_tokens + slot;
+  const float scale = kv.type == KvType::int8 ? kv.key_scales(page)[slot] : 1;
+  return scale * element(kv.type, kv.keys(page), at);
 }
 
 float value_element(const KvHead& kv, int position, int d) {
+  const int page = position / kv.page_tokens;
   const int slot = position % kv.page_tokens;
-  const int at =
-      kv.dtype == DType::f32 ? slot * kv.head_dim + d : (slot / 2 * kv.head_dim + d) * 2 + slot % 2;
-  return element(kv.dtype, kv.values(position / kv.page_tokens), std::size_t(at));
+  const int at = kv.type == KvType::bf16 ? (slot / 2 * kv.head_dim + d) * 2 + slot % 2
+                                         : slot * kv.head_dim + d;
+  const float scale = kv.type == KvType::int8 ? kv.value_scales(page)[slot] : 1;
+  return scale * element(kv.type, kv.values(page), at);
 }
 
 /// Returns activation(x), not of clamped_silu.

@@ -25,7 +25,7 @@ struct StoreCall {
 class Place {
 public:
   __device__ Place(const StoreCall& call, int sequence, int unit, int position)
-      : dim_(call.cache.head_dim), dtype_(call.cache.dtype) {
+      : dim_(call.cache.head_dim), code_bytes_(call.cache.code_bytes()), type_(call.cache.type) {
     const Cache& c = call.cache;
     slot_ = position % c.page_tokens;
     is_value_ = unit >= call.heads + c.kv_heads;
@@ -33,12 +33,18 @@ public:
     const std::uint32_t page =
         call.rows.pages[call.rows.first_page[sequence] + position / c.page_tokens];
     block_ = c.pages + page * c.page_bytes + (is_value_ ? c.value_offset : c.key_offset) +
-             std::size_t(kv_head) * std::size_t(c.page_tokens) * std::size_t(c.head_dim) *
-                 size_of(c.dtype);
+             std::size_t(kv_head) * c.block_bytes();
   }
 
+  __device__ bool takes_codes() const { return type_ == KvType::int8; }
+  __device__ void store_code(int d, std::int8_t code) const {
+    reinterpret_cast<std::int8_t*>(block_)[slot_ * dim_ + d] = code;
+  }
+  __device__ void store_scale(float scale) const {
+    reinterpret_cast<float*>(block_ + code_bytes_)[slot_] = scale;
+  }
   __device__ void store(int d, float value) const {
-    if (dtype_ == DType::f32)
+    if (type_ == KvType::f32)
       reinterpret_cast<float*>(block_)[slot_ * dim_ + d] = value;
     else if (is_value_)
       reinterpret_cast<base::bf16*>(block_)[(slot_ / 2 * dim_ + d) * 2 + slot_ % 2] =
@@ -51,9 +57,21 @@ private:
   std::byte* block_;
   int slot_;
   int dim_;
-  DType dtype_;
+  int code_bytes_;
+  KvType type_;
   bool is_value_;
 };
+
+/// Stores a key or value as codes, by the warp that has left its numbers in `head`. most: the
+/// greatest size (KvScale) of those that this lane has left.
+__device__ void store_codes(const Place& place, const float* head, int dim, std::uint32_t most) {
+  const KvScale scale(warp_reduce(most, Max()));
+  __syncwarp();
+  for (int d = lane_index(); d < dim; d += warp_lanes)
+    place.store_code(d, scale.code(head[d]));
+  if (lane_index() == 0)
+    place.store_scale(scale.scale());
+}
 
 /// Rotates and stores. Each query, key and value head of a row (its units) has a warp. blockIdx.y:
 /// the row. The page and the angles are read before the kernel ahead has made the heads.
@@ -90,9 +108,12 @@ __global__ void rotate_and_store(const __grid_constant__ StoreCall call) {
     factor = 1 / sqrtf(warp_reduce(squares, Add()) / float(dim) + call.norms.epsilon);
   }
   const auto normed = [&](int d) { return norm ? head[d] * factor * norm[d] : head[d]; };
+  std::uint32_t most = 0;
   const auto leave = [&](int d, float value) {
     head[d] = value;
-    if (!is_query)
+    if (place.takes_codes())
+      most = Max()(most, KvScale::size(value));
+    else if (!is_query)
       place.store(d, value);
   };
 #pragma unroll
@@ -107,14 +128,19 @@ __global__ void rotate_and_store(const __grid_constant__ StoreCall call) {
     leave(d, normed(d));
   if (is_query)
     return;
+  if (place.takes_codes())
+    store_codes(place, head, dim, most);
   __syncwarp();
   for (int c = 0; c < call.rows.copy_count; ++c) {
     const auto [copied, sequence] = call.rows.copies[c];
     if (copied != row)
       continue;
     const Place other(call, sequence, unit, position);
-    for (int d = lane_index(); d < dim; d += warp_lanes)
-      other.store(d, head[d]);
+    if (other.takes_codes())
+      store_codes(other, head, dim, most);
+    else
+      for (int d = lane_index(); d < dim; d += warp_lanes)
+        other.store(d, head[d]);
   }
 }
 
@@ -269,7 +295,9 @@ cudaError_t attention(const Queue& queue, Tensor out, Tensor qkv, int heads,
     call.parts = nullptr;
   const int groups = cache.kv_heads * call.groups.blocks;
   const dim3 grid(unsigned(rows.tile_count), unsigned(groups), unsigned(split ? call.chunks : 1));
-  const auto attend = cache.dtype == DType::f32 ? attend_f32 : attend_bf16;
+  const auto attend = cache.type == KvType::f32    ? attend_f32
+                      : cache.type == KvType::bf16 ? attend_bf16
+                                                   : attend_int8;
   if (const cudaError_t failed = attend(queue, grid, call); failed != cudaSuccess || !split)
     return failed;
   const dim3 queries(unsigned(heads), unsigned(rows.count));

@@ -1,4 +1,4 @@
-// Common parts of both attention kernels: (paged) attention split along the context as in
+// Common parts of the attention kernels: (paged) attention split along the context as in
 // Flash-Decoding (Dao et al. 2023), with softmax parts joined as in FlashAttention (Dao et al.
 // 2022).
 //
@@ -199,9 +199,8 @@ __device__ __forceinline__ const std::byte* head_block(const AttentionCall& call
                                                        const std::uint32_t* pages, int kv_head,
                                                        int position, bool values) {
   const Cache& c = call.cache;
-  const std::size_t block = std::size_t(c.page_tokens) * std::size_t(c.head_dim) * size_of(c.dtype);
   return c.pages + pages[position / c.page_tokens] * c.page_bytes +
-         (values ? c.value_offset : c.key_offset) + std::size_t(kv_head) * block;
+         (values ? c.value_offset : c.key_offset) + std::size_t(kv_head) * c.block_bytes();
 }
 
 __device__ __forceinline__ const std::uint32_t* pages_of(const AttentionCall& call,
@@ -220,6 +219,7 @@ __device__ __forceinline__ void leave_part(const AttentionCall& call, const Quer
 }
 
 cudaError_t attend_bf16(const Queue& queue, dim3 grid, const AttentionCall& call);
+cudaError_t attend_int8(const Queue& queue, dim3 grid, const AttentionCall& call);
 cudaError_t attend_f32(const Queue& queue, dim3 grid, const AttentionCall& call);
 
 } // namespace paceline::gpu::cuda::kernels

@@ -28,6 +28,9 @@ struct Add {
 /// The greater of two numbers; the other one if one is NaN.
 struct Max {
   __device__ __forceinline__ float operator()(float a, float b) const { return fmaxf(a, b); }
+  __device__ __forceinline__ std::uint32_t operator()(std::uint32_t a, std::uint32_t b) const {
+    return a > b ? a : b;
+  }
 };
 
 /// A score and its id. The highest score comes first, among equals the lowest id.

@@ -210,8 +210,8 @@ cudaError_t gather_columns(const Queue& queue, Tensor out, Tensor in, const floa
 inline constexpr int head_dim_max = 256;
 inline constexpr int head_dim_step = 8;
 
-/// One layer of a pool. A head's block of a page is keys [slot][head_dim] and values, for f32
-/// [slot][head_dim], for bf16 [slot / 2][head_dim][2], whose pairs are words of a matrix
+/// One layer of a pool. A head's block of a page is keys [slot][head_dim] and values, for f32 and
+/// int8 [slot][head_dim], for bf16 [slot / 2][head_dim][2], whose pairs are words of a matrix
 /// instruction.
 struct Cache {
   std::byte* pages = nullptr; ///< The pool's first page; 256-byte aligned.
@@ -221,13 +221,19 @@ struct Cache {
   int kv_heads = 0;
   int head_dim = 0;
   int page_tokens = 0;
-  DType dtype = DType::bf16; ///< f32 or bf16.
+  KvType type = KvType::bf16;
 
   static Cache of(std::byte* pages, std::size_t page_bytes, const KvLayout& layout, int layer) {
     return {
         pages,           page_bytes,      layout.offset(layer, 0, 0), layout.offset(layer, 1, 0),
-        layout.kv_heads, layout.head_dim, layout.page_tokens,         layout.dtype};
+        layout.kv_heads, layout.head_dim, layout.page_tokens,         layout.type};
   }
+  /// Returns the bytes of a head's block, scales included.
+  PACELINE_HOST_DEVICE std::size_t block_bytes() const {
+    return std::size_t(page_tokens) * kv_bytes(type, head_dim);
+  }
+  /// Returns the bytes of the codes of int8 in a head's block, behind which are their scales.
+  PACELINE_HOST_DEVICE int code_bytes() const { return page_tokens * head_dim; }
   bool operator==(const Cache&) const = default;
 };
 

@@ -108,9 +108,10 @@ base::Duration Profile::latency(const Work& work, bool behind) const {
       std::max(reading(), (work.kind == Work::Kind::prefill ? prefill : decode).at(work.rows));
   const double reads = double(attention.decode_reads.count()) * double(work.decode_reads) +
                        double(attention.prompt_reads.count()) * double(work.prompt_reads);
+  const double context =
+      double(per_context_token.count()) * double(work.sequences) * double(work.context);
   return rows + (behind ? base::Duration() : launch) + attention.step +
-         base::Duration(std::llround(reads * 1e-6)) +
-         per_context_token * std::int64_t(work.sequences) * work.context;
+         base::Duration(std::llround((reads * 1e-6 + context) * work.cache_width));
 }
 
 double Profile::balanced_rows() const {

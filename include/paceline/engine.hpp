@@ -144,6 +144,10 @@ struct EngineOptions {
   /// how many of its tokens are accepted. On CPUs alone.
   Activations activations = Activations::bf16;
   Activations draft_activations = Activations::bf16;
+  /// What the KV caches of the target, and of a draft with weights, keep; the draft's changes no
+  /// answer, but how many of its tokens are accepted.
+  KvCacheDtype kv_cache_dtype = KvCacheDtype::automatic;
+  KvCacheDtype draft_kv_cache_dtype = KvCacheDtype::automatic;
 
   /// Memory of each device for weights, pages and drafts (which count where the last stage is)
   /// together; pages get what the others leave. 0: no bound but kv_memory_bytes.
@@ -213,6 +217,7 @@ struct ModelInfo {
   std::string weights{}; ///< Format of the linear layers of its blocks: "mxfp6"; else as dtype.
   std::string head_weights{}; ///< Format of its output head.
   std::string activations{};  ///< "int8" if rows are rounded to 8 bits before products; else empty.
+  std::string kv_cache_dtype{}; ///< "int8" if keys and values are kept in 8 bits; else empty.
   /// "cpu:0-1"; for several stages "cpu:0+cpu:1", for a stage in shards "cpu:0
   /// cpu:1"
   std::string device{};

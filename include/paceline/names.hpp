@@ -83,6 +83,10 @@ template <>
 inline constexpr auto value_names<Activations> = std::to_array<std::pair<Activations, const char*>>(
     {{Activations::bf16, "bf16"}, {Activations::int8, "int8"}});
 template <>
+inline constexpr auto value_names<KvCacheDtype> =
+    std::to_array<std::pair<KvCacheDtype, const char*>>({{KvCacheDtype::automatic, "auto"},
+                                                         {KvCacheDtype::int8, "int8"}});
+template <>
 inline constexpr auto value_names<ScaleChoice> = std::to_array<std::pair<ScaleChoice, const char*>>(
     {{ScaleChoice::search, "search"}, {ScaleChoice::floor, "floor"}, {ScaleChoice::ceil, "ceil"}});
 /// Only formats that weights are quantized to while they are loaded.

@@ -1,4 +1,5 @@
-// How the numbers of a weight matrix are written.
+// How the numbers of a weight matrix are written, and those that it is multiplied with or that are
+// kept of them.
 #pragma once
 
 #include <cstdint>
@@ -47,6 +48,17 @@ enum class Activations : std::uint8_t {
 
 /// "bf16", "int8"
 const char* to_string(Activations activations) noexcept;
+
+/// What a KV cache keeps keys and values as. Part of the numeric setting.
+enum class KvCacheDtype : std::uint8_t {
+  automatic, ///< As the embedding's weights are stored: f32 if these are f32 or f16, else bf16.
+  /// Steps of 1/127 of the largest number of a head's key, or value, at a position, which has a
+  /// scale in f32 beside them.
+  int8,
+};
+
+/// "auto", "int8"
+const char* to_string(KvCacheDtype dtype) noexcept;
 
 /// Which power of two a block of a microscaling format shares.
 enum class ScaleChoice : std::uint8_t {

@@ -37,6 +37,9 @@ Result<void> check(const std::string& name, int context, const LoadOptions& opti
     return fail(ErrorCode::unsupported, name + " has no weights to quantize or to multiply",
                 "leave EngineOptions::weights, draft_weights, head_weights, activations and "
                 "drafts of self: out");
+  if (options.int8_cache)
+    return fail(ErrorCode::unsupported, name + " has no keys and values to keep in 8 bits",
+                "leave EngineOptions::kv_cache_dtype and draft_kv_cache_dtype out");
   if (!options.stage_layers.empty())
     return fail(ErrorCode::unsupported, name + " has no layers to divide",
                 "leave EngineOptions::stage_layers out");

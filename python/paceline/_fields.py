@@ -12,6 +12,7 @@ Speculation = Literal["off", "sync", "overlap", "auto"]
 NumberFormat = Literal["auto", "f32", "f16", "bf16"]
 WeightFormat = Literal["mxfp8", "mxfp8-e5m2", "mxfp6", "mxfp6-e3m2", "mxfp4", "mxint8"]
 Activations = Literal["bf16", "int8"]
+KvCacheDtype = Literal["auto", "int8"]
 
 
 class RequestFields(TypedDict, total=False):
@@ -96,6 +97,8 @@ class EngineFields(TypedDict, total=False):
     weight_scales: Literal["floor", "ceil", "search"]
     activations: Activations
     draft_activations: Activations
+    kv_cache_dtype: KvCacheDtype
+    draft_kv_cache_dtype: KvCacheDtype
     memory_bytes: int
     max_model_len: int
     kv_memory_bytes: int

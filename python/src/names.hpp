@@ -66,6 +66,8 @@ struct type_caster<paceline::LogLevel> : named_caster<paceline::LogLevel> {};
 template <>
 struct type_caster<paceline::Activations> : named_caster<paceline::Activations> {};
 template <>
+struct type_caster<paceline::KvCacheDtype> : named_caster<paceline::KvCacheDtype> {};
+template <>
 struct type_caster<paceline::ScaleChoice> : named_caster<paceline::ScaleChoice> {};
 template <>
 struct type_caster<paceline::WeightFormat> : named_caster<paceline::WeightFormat> {};

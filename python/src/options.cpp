@@ -68,6 +68,8 @@ void add_models(nb::class_<EngineOptions>& type) {
   field<&EngineOptions::weight_scales>(type, "weight_scales");
   field<&EngineOptions::activations>(type, "activations");
   field<&EngineOptions::draft_activations>(type, "draft_activations");
+  field<&EngineOptions::kv_cache_dtype>(type, "kv_cache_dtype");
+  field<&EngineOptions::draft_kv_cache_dtype>(type, "draft_kv_cache_dtype");
 }
 
 void add_devices(nb::class_<EngineOptions>& type) {

@@ -139,6 +139,7 @@ void add_model(nb::module_& module) {
   shown<&ModelInfo::weights>(type, "weights");
   shown<&ModelInfo::head_weights>(type, "head_weights");
   shown<&ModelInfo::activations>(type, "activations");
+  shown<&ModelInfo::kv_cache_dtype>(type, "kv_cache_dtype");
   shown<&ModelInfo::device>(type, "device");
   shown<&ModelInfo::kernel>(type, "kernel");
   shown<&ModelInfo::stages>(type, "stages");

@@ -170,6 +170,36 @@ TEST_CASE("score compares formats of weights, each with the perplexity that it h
         doctest::Approx(number(5, "perplexity")).epsilon(1e-5));
 }
 
+TEST_CASE("score compares a cache of int8 with the checkpoint's own, alone and under each format") {
+  const TemporaryFolder folder;
+  const auto file = folder.write("module.py", "import os\nimport sys\n\n\ndef main():\n    pass\n");
+  const auto object = paceline_json(
+      {"score", file, "--compare-weights", "mxfp8", "-d", "none", "--kv-cache-dtype", "int8"});
+  const auto& formats = object.at("formats").as_array();
+  REQUIRE(formats.size() == 2 + 3);
+  CHECK_FALSE(formats[0].as_object().contains("kv_cache_dtype"));
+  CHECK(formats[1].at("weights") == "bf16");
+  for (std::size_t i = 1; i < formats.size(); ++i) {
+    CHECK(formats[i].at("kv_cache_dtype") == "int8");
+    CHECK(formats[i].at("kl_divergence").to_number<double>() > 0);
+  }
+  const auto alone = paceline_json({"score", file, "--kv-cache-dtype", "int8"});
+  CHECK(alone.at("perplexity").to_number<double>() ==
+        doctest::Approx(formats[1].at("perplexity").to_number<double>()).epsilon(1e-5));
+}
+
+TEST_CASE("inspect counts keys and values as the cache would keep them") {
+  const auto bytes = [](const std::vector<std::string>& options, const char* role) {
+    std::vector<std::string> all{"inspect"};
+    all.insert(all.end(), options.begin(), options.end());
+    return paceline_json(all).at(role).at("kv_bytes_per_token").to_number<int>();
+  };
+  CHECK(bytes({}, "target") == 6 * 2 * 2 * 128);
+  CHECK(bytes({"--kv-cache-dtype", "int8"}, "target") == 6 * 2 * 2 * (64 + 4));
+  CHECK(bytes({"--kv-cache-dtype", "int8"}, "draft") == bytes({}, "draft"));
+  CHECK(bytes({"--draft-kv-cache-dtype", "int8"}, "draft") == 2 * 2 * 2 * (32 + 4));
+}
+
 TEST_CASE("score compares formats that there are, and says what it cannot compare") {
   const TemporaryFolder folder;
   const auto file = folder.write("module.py", "import os\nimport sys\n");

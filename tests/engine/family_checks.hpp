@@ -41,23 +41,26 @@ inline std::vector<Request> requests_to(int count, int tokens = sanitized ? 12 :
 }
 
 /// Returns what the target alone answers to each request by itself, on one thread.
-inline Answers alone(const TinyModel& target, const std::vector<Request>& requests) {
+inline Answers alone(const TinyModel& target, const std::vector<Request>& requests,
+                     KvCacheDtype cached = KvCacheDtype::automatic) {
   EngineOptions options = options_of(target);
+  options.kv_cache_dtype = cached;
   options.threads = 1;
   options.max_num_seqs = 1;
   return plain_answers_of(options, requests);
 }
 
 /// The same tokens in every mode, with other chunks, pages, batches and teams.
-inline void check_modes(const TinyModel& target) {
+inline void check_modes(const TinyModel& target, KvCacheDtype cached = KvCacheDtype::automatic) {
   const auto requests = requests_to(4);
-  const Answers expected = alone(target, requests);
+  const Answers expected = alone(target, requests, cached);
+  EngineOptions options = options_of(target);
+  options.kv_cache_dtype = options.draft_kv_cache_dtype = cached;
   for (const SpeculationMode mode :
        {SpeculationMode::sync, SpeculationMode::overlap, SpeculationMode::automatic}) {
     CAPTURE(int(mode));
     SpeculationStats stats;
-    CHECK(answers_of(drafting(options_of(target), "self:mxfp4", mode), requests, &stats) ==
-          expected);
+    CHECK(answers_of(drafting(options, "self:mxfp4", mode), requests, &stats) == expected);
     CHECK((stats.accepted > 0 || mode == SpeculationMode::automatic)); // It may choose `off`.
   }
 }

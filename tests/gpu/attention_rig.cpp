@@ -11,7 +11,7 @@ public:
   AttentionRunner(AttentionInput& input, const AttentionSetting& setting)
       : input_(input), setting_(setting),
         rig_(setting.kernel, setting.threads), layout_{2, input.heads.kv, input.heads.dim,
-                                                       setting.page_tokens, setting.dtype} {
+                                                       setting.page_tokens, setting.cached} {
     const int pages_each = input.positions() / setting.page_tokens + 1;
     const std::size_t before = 48; // Bytes of each position in layers of other shapes.
     layout_.begin = before * std::size_t(setting.page_tokens);

@@ -22,7 +22,7 @@ struct AttentionSetting {
   std::string kernel = "scalar";
   int threads = 1;
   int page_tokens = 16;
-  DType dtype = DType::bf16;
+  KvType cached = KvType::bf16;
   int chunk = 1000;   ///< Rows of a sequence fed at a time.
   bool batch = false; ///< Both sequences in one batch, else one after the other.
   int window = 0;

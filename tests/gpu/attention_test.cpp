@@ -35,7 +35,6 @@ Matrix exact_attention(const AttentionInput& input, int sequence, const Attentio
   const int query = input.heads.query;
   const int kv = input.heads.kv;
   const int dim = input.heads.dim;
-  const DType dtype = setting.dtype;
   const AttentionOptions options = setting.options(dim);
   const Matrix& qkv = input.qkv[std::size_t(sequence)];
   const auto normed = [&](int p, int head, int i) {
@@ -59,8 +58,19 @@ Matrix exact_attention(const AttentionInput& input, int sequence, const Attentio
     const double s = input.sin.at(p, i % half);
     return i < half ? a * c - b * s : b * c + a * s;
   };
-  const auto stored = [&](double x) {
-    return dtype == DType::bf16 ? double(base::round_to_bf16(float(x))) : x;
+  const auto kept = [&](const auto& number, int p, int head) {
+    std::vector<double> numbers;
+    double most = 0;
+    for (int i = 0; i < dim; ++i) {
+      numbers.push_back(number(p, head, i));
+      most = std::max(most, std::abs(numbers.back()));
+    }
+    for (double& x : numbers)
+      if (setting.cached == KvType::bf16)
+        x = double(base::round_to_bf16(float(x)));
+      else if (setting.cached == KvType::int8 && most > 0)
+        x = std::nearbyint(x / most * 127) * most / 127;
+    return numbers;
   };
   Matrix out(qkv.rows, query * dim);
   for (int p = 0; p < qkv.rows; ++p)
@@ -69,20 +79,23 @@ Matrix exact_attention(const AttentionInput& input, int sequence, const Attentio
       std::vector<double> weight(std::size_t(p) + 1);
       double total = setting.sinks ? std::exp(double(input.sinks[std::size_t(h)])) : 0;
       for (int j = options.first_seen(p); j <= p; ++j) {
+        const auto key = kept(rotated, j, query + shared);
         double score = 0;
         for (int i = 0; i < dim; ++i)
-          score += rotated(p, h, i) * stored(rotated(j, query + shared, i));
+          score += rotated(p, h, i) * key[std::size_t(i)];
         score *= options.scale;
         if (options.soft_cap > 0)
           score = options.soft_cap * std::tanh(score / options.soft_cap);
         total += weight[std::size_t(j)] = std::exp(score);
       }
-      for (int i = 0; i < dim; ++i) {
-        double sum = 0;
-        for (int j = 0; j <= p; ++j)
-          sum += weight[std::size_t(j)] / total * stored(normed(j, query + kv + shared, i));
-        out.tensor().row(p)[h * dim + i] = float(sum);
+      std::vector<double> sums(std::size_t(dim), 0.0);
+      for (int j = 0; j <= p; ++j) {
+        const auto value = kept(normed, j, query + kv + shared);
+        for (int i = 0; i < dim; ++i)
+          sums[std::size_t(i)] += weight[std::size_t(j)] / total * value[std::size_t(i)];
       }
+      for (int i = 0; i < dim; ++i)
+        out.tensor().row(p)[h * dim + i] = float(sums[std::size_t(i)]);
     }
   return out;
 }
@@ -97,13 +110,13 @@ Matrix ones(const Matrix& like) {
 
 TEST_CASE("the oracle's attention is the textbook's") {
   for (AttentionSetting setting : attention_variants())
-    for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const KvType cached : {KvType::f32, KvType::bf16, KvType::int8}) {
       AttentionInput input({4, 2, 8}, {121, 5}, 1);
-      setting.dtype = dtype;
+      setting.cached = cached;
       setting.chunk = 31;
       const auto results = attend(input, setting);
       // A key that rounds to the other neighbour in bf16 costs a little.
-      const double tolerance = dtype == DType::f32 ? 1e-5 : 2e-2;
+      const double tolerance = cached == KvType::f32 ? 1e-5 : 2e-2;
       for (int s = 0; s < 2; ++s) {
         const Matrix exact = exact_attention(input, s, setting);
         CHECK(worst(results[std::size_t(s)], exact, ones(exact)) < tolerance);
@@ -114,17 +127,18 @@ TEST_CASE("the oracle's attention is the textbook's") {
 TEST_CASE("attention agrees with the oracle for every head shape, variant and cache format") {
   constexpr double tolerance = 1e-4;      // f32 cache; values lie in [-2, 2].
   constexpr double tolerance_bf16 = 2e-2; // A key may round to the other neighbour.
+  constexpr double tolerance_int8 = 4e-2; // Neighbours are further apart.
   for (const AttentionHeads& heads :
        {AttentionHeads{6, 2, 64}, AttentionHeads{4, 2, 32}, AttentionHeads{5, 1, 16},
         AttentionHeads{3, 3, 48}, AttentionHeads{9, 1, 80}, AttentionHeads{2, 1, 24}})
-    for (const DType dtype : {DType::f32, DType::bf16})
+    for (const KvType cached : {KvType::f32, KvType::bf16, KvType::int8})
       for (AttentionSetting setting : attention_variants()) {
         // All attention_variants with one shape; all shapes with a window.
         const bool few = heads.dim != 32 && setting.window != 37;
-        if (few && (dtype == DType::bf16 || paceline::testing::sanitized))
+        if (few && (cached != KvType::f32 || paceline::testing::sanitized))
           continue;
         AttentionInput input(heads, {150, 33}, 2);
-        setting.dtype = dtype;
+        setting.cached = cached;
         setting.chunk = 50;
         const auto expected = attend(input, setting);
         for (const std::string& name : backends()) {
@@ -132,28 +146,30 @@ TEST_CASE("attention agrees with the oracle for every head shape, variant and ca
             continue; // An emulated GPU takes its time.
           CAPTURE(name);
           CAPTURE(heads.dim);
-          CAPTURE(to_string(dtype));
+          CAPTURE(to_string(cached));
           setting.kernel = name;
           const auto results = attend(input, setting);
           for (std::size_t s = 0; s < 2; ++s)
             CHECK(worst(results[s], expected[s], ones(expected[s])) <
-                  (dtype == DType::f32 ? tolerance : tolerance_bf16));
+                  (cached == KvType::f32    ? tolerance
+                   : cached == KvType::bf16 ? tolerance_bf16
+                                            : tolerance_int8));
         }
       }
 }
 
 TEST_CASE("attention has the same bits for every page size, chunk, batch and team") {
-  for (const DType dtype : {DType::f32, DType::bf16})
+  for (const KvType cached : {KvType::f32, KvType::bf16, KvType::int8})
     for (const std::string& name : backends())
       for (AttentionSetting plain : attention_variants()) {
         if (plain.rotated >= 0)
           continue;
         CAPTURE(name);
-        CAPTURE(to_string(dtype));
+        CAPTURE(to_string(cached));
         CAPTURE(plain.window);
         AttentionInput input({6, 2, 32}, {137, 70}, 3);
         plain.kernel = name;
-        plain.dtype = dtype;
+        plain.cached = cached;
         const auto reference = attend(input, plain);
         int round = 0;
         for (const int page_tokens : {2, 8, 16, 24, 32, 48, 128})
@@ -177,17 +193,17 @@ TEST_CASE("attention has the same bits for every page size, chunk, batch and tea
 }
 
 TEST_CASE("attention has the same bits whether a call has many rows or few") {
-  for (const DType dtype : {DType::f32, DType::bf16})
+  for (const KvType cached : {KvType::f32, KvType::bf16, KvType::int8})
     for (const std::string& name : backends())
       for (const int window : {0, 12}) {
         CAPTURE(name);
-        CAPTURE(to_string(dtype));
+        CAPTURE(to_string(cached));
         CAPTURE(window);
         AttentionInput input({20, 1, 24}, {140, 20},
                              6); // Many heads of one key: a row fills a tile.
         AttentionSetting setting;
         setting.kernel = name;
-        setting.dtype = dtype;
+        setting.cached = cached;
         setting.window = window;
         setting.batch = true;
         const auto reference = attend(input, setting);
@@ -201,14 +217,14 @@ TEST_CASE("attention has the same bits whether a call has many rows or few") {
 
 // More chunks of positions than a GPU joins at once, on the way (many rows) and from parts (few).
 TEST_CASE("attention over a long context has the same bits in any chunks, and agrees") {
-  for (const DType dtype : {DType::f32, DType::bf16})
+  for (const KvType cached : {KvType::f32, KvType::bf16, KvType::int8})
     for (const std::string& name : backends()) {
       CAPTURE(name);
-      CAPTURE(to_string(dtype));
+      CAPTURE(to_string(cached));
       AttentionInput input({4, 4, 8}, {1100}, 7);
       AttentionSetting setting;
       setting.kernel = name;
-      setting.dtype = dtype;
+      setting.cached = cached;
       setting.chunk = 1100;
       const auto reference = attend(input, setting);
       setting.chunk = 200;
@@ -221,7 +237,7 @@ TEST_CASE("attention over a long context has the same bits in any chunks, and ag
           const double off = std::abs(double(reference[0].at(p, c)) - double(oracle[0].at(p, c)));
           worst = off <= worst ? worst : off;
         }
-      CHECK(worst < (dtype == DType::f32 ? 1e-5 : 2e-2));
+      CHECK(worst < (cached == KvType::f32 ? 1e-5 : 2e-2));
     }
 }
 
@@ -235,9 +251,11 @@ TEST_CASE("portable attention has the same bits with AVX2 and with NEON") {
       continue; // Not compared there yet.
     setting.kernel = name;
     AttentionInput input({6, 2, 32}, {137}, 5);
-    setting.dtype = DType::bf16;
+    setting.cached = KvType::bf16;
     CHECK(fingerprint(attend(input, setting)[0]) == 0x753A9A5419FFCFA1u);
-    setting.dtype = DType::f32;
+    setting.cached = KvType::int8;
+    CHECK(fingerprint(attend(input, setting)[0]) == 0x0u);
+    setting.cached = KvType::f32;
     CHECK(fingerprint(attend(input, setting)[0]) == 0x882AFE81F5D1BC08u);
   }
 }

@@ -57,31 +57,53 @@ void check_counted(
 } // namespace
 
 TEST_CASE("the first position's attention is its value, rounded as the cache rounds") {
-  for (const DType dtype : {DType::f32, DType::bf16})
+  for (const KvType cached : {KvType::f32, KvType::bf16})
     for (const std::string& name : backends()) {
       CAPTURE(name);
       AttentionInput input({2, 1, 32}, {1}, 5);
       AttentionSetting setting;
       setting.kernel = name;
-      setting.dtype = dtype;
+      setting.cached = cached;
       const auto results = attend(input, setting);
       for (int i = 0; i < 64; ++i) {
         const float value = input.qkv[0].at(0, 3 * 32 + i % 32);
-        CHECK(results[0].at(0, i) == (dtype == DType::f32 ? value : base::round_to_bf16(value)));
+        CHECK(results[0].at(0, i) == (cached == KvType::f32 ? value : base::round_to_bf16(value)));
       }
     }
 }
 
+TEST_CASE("with a cache of int8 it is off by half a step at most") {
+  for (const std::string& name : backends()) {
+    CAPTURE(name);
+    AttentionInput input({2, 1, 32}, {1}, 5);
+    AttentionSetting setting;
+    setting.kernel = name;
+    setting.cached = KvType::int8;
+    const auto results = attend(input, setting);
+    float most = 0;
+    for (int i = 0; i < 32; ++i)
+      most = std::max(most, std::abs(input.qkv[0].at(0, 3 * 32 + i)));
+    bool exact = true;
+    for (int i = 0; i < 64; ++i) {
+      const float value = input.qkv[0].at(0, 3 * 32 + i % 32);
+      const float rounding = std::abs(value) / 256; // Of weights in bf16.
+      CHECK(std::abs(results[0].at(0, i) - value) < most / 127 * 0.501f + rounding);
+      exact &= results[0].at(0, i) == value;
+    }
+    CHECK_FALSE(exact);
+  }
+}
+
 // A position's part of the softmax is small where the sink's is not.
 TEST_CASE("a sink that weighs nothing changes no bit, and one that outweighs all leaves nothing") {
-  for (const DType dtype : {DType::f32, DType::bf16})
+  for (const KvType cached : {KvType::f32, KvType::bf16, KvType::int8})
     for (const std::string& name : backends()) {
       CAPTURE(name);
-      CAPTURE(to_string(dtype));
+      CAPTURE(to_string(cached));
       AttentionInput input({4, 2, 16}, {200}, 10);
       AttentionSetting setting;
       setting.kernel = name;
-      setting.dtype = dtype;
+      setting.cached = cached;
       setting.chunk = 90;
       const auto without = attend(input, setting);
       setting.sinks = true;
@@ -152,8 +174,9 @@ TEST_CASE("every position that a row sees counts once, and the one asked for is 
 TEST_CASE("a value that is not finite shows in the rows that see it, and in no other") {
   constexpr int position = 70;
   for (const std::string& name : backends()) {
-    for (const auto& [dtype, window] :
-         {std::pair(DType::bf16, 0), std::pair(DType::bf16, 12), std::pair(DType::f32, 0)})
+    for (const auto& [cached, window] :
+         {std::pair(KvType::bf16, 0), std::pair(KvType::bf16, 12), std::pair(KvType::f32, 0),
+          std::pair(KvType::int8, 0), std::pair(KvType::int8, 12)})
       for (const float bad : {std::numeric_limits<float>::quiet_NaN(), HUGE_VALF}) {
         CAPTURE(name);
         CAPTURE(window);
@@ -161,7 +184,7 @@ TEST_CASE("a value that is not finite shows in the rows that see it, and in no o
         AttentionInput input({4, 2, 32}, {120}, 8);
         AttentionSetting setting;
         setting.kernel = name;
-        setting.dtype = dtype;
+        setting.cached = cached;
         setting.window = window;
         const Matrix clean = attend(input, setting)[0];
         input.qkv[0].tensor().row(position)[6 * 32 + 3] = bad; // Of the first kv head.

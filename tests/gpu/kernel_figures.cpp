@@ -1,9 +1,9 @@
 // What single kernels of the CPU's families cost on this machine, on one thread and in turn:
 //   kernel_figures [SECONDS]     (default 1 per line)
 // Products of bf16 weights that come from memory or a far cache; of weights of all formats, by the
-// fastest family; attention over a bf16 cache, a row at a time as in decoding and many as in a
-// prompt; a row through all states of a recurrent model. Medians, with quartiles; of formats also
-// the least, which is what a busy machine leaves of a figure.
+// fastest family; attention over caches of bf16 and int8, a row at a time as in decoding and many
+// as in a prompt; a row through all states of a recurrent model. Medians, with quartiles; of
+// formats also the least, which is what a busy machine leaves of a figure.
 #include "apps/console/steady_time.hpp"
 #include "base/bf16.hpp"
 #include "gpu/cpu/kernels.hpp"
@@ -187,17 +187,17 @@ void formats(const Kernels& k, double seconds, int rows, int inputs) {
 
 /// The last `rows` of `context` positions, heads that share keys.
 void attention(const std::vector<const Kernels*>& families, double seconds, int rows, int context,
-               int heads, int dim) {
+               int heads, int dim, KvType type = KvType::bf16) {
   const auto device =
       open_device("cpu", {1, std::make_shared<apps::SteadyTime>(), nullptr}).value();
-  const std::size_t half = std::size_t(dim) * sizeof(base::bf16);
+  const std::size_t half = kv_bytes(type, dim);
   const int pages = (context + page_tokens - 1) / page_tokens;
   const auto pool = KvPool::create(*device, {page_tokens, 2 * half}, std::size_t(pages)).value();
   std::vector<PageRef> held;
   std::vector<std::uint32_t> ids;
   for (int i = 0; i < pages; ++i)
     ids.push_back(held.emplace_back(pool->take())->id);
-  const KvHead kv{pool.get(), ids, 0, page_tokens * half, page_tokens, dim, DType::bf16};
+  const KvHead kv{pool.get(), ids, 0, page_tokens * half, page_tokens, dim, type};
   for (int position = 0; position < context; ++position) {
     store_key(kv, position, normal_floats(std::size_t(dim)).data());
     store_value(kv, position, normal_floats(std::size_t(dim)).data());
@@ -211,7 +211,8 @@ void attention(const std::vector<const Kernels*>& families, double seconds, int 
   const auto times = in_turn(families, seconds, [&](const Kernels& k) {
     k.attend(tensor(out, rows), tensor(q, rows), positions, options, kv, scratch);
   });
-  print(fmt::format("attention of {} rows, {} heads of {}, context {}", rows, heads, dim, context),
+  print(fmt::format("attention of {} rows, {} heads of {}, context {}, cache of {}", rows, heads,
+                    dim, context, to_string(type)),
         families, times, 0);
 }
 
@@ -248,6 +249,9 @@ int main(int argc, char** argv) {
   for (const int rows : {1, 4, 8})
     for (const int context : {256, 1024})
       attention(families, seconds, rows, context, 6, 64);
+  for (const int context : {8192, 32768})
+    for (const KvType type : {KvType::bf16, KvType::int8})
+      attention(families, seconds, 1, context, 4, 128, type);
   attention(families, seconds, 512, 512, 6, 64);
   attention(families, seconds, 512, 512, 4, 128);
   states(families, seconds, 18, 16, 128); // of Qwen 3.5 0.8B

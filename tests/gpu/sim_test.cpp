@@ -51,6 +51,17 @@ TEST_CASE("profiles charge decode and draft by step and rows, prefill by rows, j
   CHECK(sim::parse_profile("1.5s")->latency({Work::Kind::decode, 1, 1, 0}) == 1500ms);
 }
 
+TEST_CASE("keys and values of half the bytes are read in half the time") {
+  auto profile = sim::parse_profile("14.1ms").value();
+  profile.attention.decode_reads = profile.attention.prompt_reads = 2ms;
+  profile.per_context_token = 1us;
+  Work work{Work::Kind::decode, 4, 4, 1024};
+  work.decode_reads = work.prompt_reads = 1'000'000;
+  CHECK(profile.latency(work) == 14100us + 4ms + 4 * 1024us);
+  work.cache_width = 0.5;
+  CHECK(profile.latency(work) == 14100us + 2ms + 2 * 1024us);
+}
+
 TEST_CASE("a stage of several takes its part of a profile's time, whatever the work") {
   const auto whole = sim::parse_profile("llama-13b-a6000").value();
   const auto stage = sim::parse_profile("llama-13b-a6000/4+queue").value();

@@ -189,6 +189,12 @@ TEST_CASE("a model says what it is") {
   CHECK(load_demo("draft", NumberFormat::f32)->kv_shape(16).token_bytes == 2u * 2 * 2 * 32 * 4);
   CHECK(std::is_sorted(progress.begin(), progress.end()));
   CHECK(progress.back() == 1);
+  options.int8_cache = true;
+  const auto narrow = test::load(test::demo("target"), test::device(), options);
+  REQUIRE(narrow);
+  CHECK((*narrow)->kv_shape(16).token_bytes == 6u * 2 * 2 * (64 + 4));
+  CHECK((*narrow)->cache_width() == doctest::Approx(68.0 / 128));
+  CHECK((*model)->cache_width() == 1);
 }
 
 TEST_CASE("a checkpoint of f32 can be run in bf16, and no checkpoint of bf16 in f16") {

@@ -101,22 +101,26 @@ TEST_CASE("a stage on a node: the bits of one device, in every mode and batch") 
   }
 }
 
-TEST_CASE("a stage on a node rounds weights and rows as the engine does, bit for bit") {
+TEST_CASE(
+    "a stage on a node rounds weights, rows, keys and values as the engine does, bit for bit") {
   EngineOptions rounded;
   rounded.weights = WeightFormat::mxfp4;
   rounded.activations = Activations::int8;
+  rounded.kv_cache_dtype = KvCacheDtype::int8;
   const Expected expected = on_one_device(rounded);
   CHECK(expected.scores != on_one_device().scores);
   const auto node = open_stage_node();
   EngineOptions options = in_two(*node);
   options.weights = rounded.weights;
   options.activations = rounded.activations;
+  options.kv_cache_dtype = rounded.kv_cache_dtype;
   options.faults.heartbeat = 20s; // however busy the machine is, nothing is lost here
   Engine engine = open_engine(options);
   const Expected got = expected_of(ask_all(engine, requests()));
   CHECK(got.tokens == expected.tokens);
   CHECK(got.scores == expected.scores);
   CHECK(engine.target().activations == "int8");
+  CHECK(engine.target().kv_cache_dtype == "int8");
 }
 
 TEST_CASE("a stage on a node between stages here, and two behind each other: the same bits") {

@@ -101,3 +101,13 @@ TEST_CASE("a node in this process: gone in the middle of an answer, and back") {
   node = open_node(again);
   ask_until(engine, request, expected, drafted);
 }
+
+TEST_CASE("a type of cache is refused for a draft on a node, whose cache is its own") {
+  EngineOptions options;
+  options.drafters = {"demo"};
+  options.draft_devices = {"node://127.0.0.1:1"};
+  options.draft_kv_cache_dtype = KvCacheDtype::int8;
+  const Error error = refused(options);
+  CHECK(says(error, "EngineOptions::draft_kv_cache_dtype is int8"));
+  CHECK(says(error, "EngineOptions::draft_devices"));
+}

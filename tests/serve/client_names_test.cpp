@@ -31,6 +31,9 @@ TEST_CASE("a fingerprint is a numeric setting, wherever that is") {
   ModelInfo divided = target_on("cpu:0|cpu:1");
   divided.shards = 2;
   CHECK(fingerprint_of(divided) == here + "-2-shards");
+  ModelInfo cached = target_on("cpu");
+  cached.kv_cache_dtype = "int8";
+  CHECK(fingerprint_of(cached) == here + "-int8-cache");
 }
 
 TEST_CASE("a fingerprint says where rows are rounded between machines, and only then") {

@@ -48,6 +48,7 @@ Result<std::optional<Session>> open_not_quantized(EngineOptions options) {
     return std::nullopt;
   options.weights = options.head_weights = options.draft_weights = std::nullopt;
   options.activations = Activations::bf16;
+  options.kv_cache_dtype = KvCacheDtype::automatic;
   options.drafters.clear();
   options.speculation = SpeculationMode::off;
   options.trace_file.clear();

@@ -21,6 +21,14 @@ struct Loaded {
   std::shared_ptr<const models::Model> model;
 };
 
+/// What is compared with the checkpoint as it is.
+struct Subject {
+  std::optional<gpu::Quantization> format;
+  bool int8_cache = false;
+
+  bool as_it_is() const { return !format && !int8_cache; }
+};
+
 models::LoadOptions load_options(const EngineOptions& o) {
   models::LoadOptions how;
   how.dtype = o.dtype;
@@ -84,26 +92,25 @@ struct WeightComparison::Parts {
     return least([](const Loaded& l) { return l.model->info().max_model_len; });
   }
 
-  /// Loads the model in the format; the parts that no format quantizes stay as they are.
-  Result<std::shared_ptr<const models::Model>> quantized(const Loaded& loaded,
-                                                         gpu::Quantization format) const {
+  /// Loads the model as the subject; the parts that no format quantizes stay as they are.
+  Result<std::shared_ptr<const models::Model>> changed(const Loaded& loaded,
+                                                       const Subject& subject) const {
     models::LoadOptions how = load_options(options.engine);
-    how.blocks = format;
+    how.blocks = subject.format;
+    how.int8_cache = subject.int8_cache;
     how.shared = loaded.model;
     return models::load_model(*loaded.source, {device}, how).map([](models::Stages&& stages) {
       return stages.front();
     });
   }
 
-  Result<WeightFigures> measure(const std::optional<gpu::Quantization>& format,
-                                const std::vector<TokenId>& tokens,
+  Result<WeightFigures> measure(const Subject& subject, const std::vector<TokenId>& tokens,
                                 const std::function<void(double)>& progress) const;
 };
 
-/// Compares the format with the checkpoint. format: none: the checkpoint with itself.
+/// Compares the subject with the checkpoint.
 Result<WeightFigures>
-WeightComparison::Parts::measure(const std::optional<gpu::Quantization>& format,
-                                 const std::vector<TokenId>& tokens,
+WeightComparison::Parts::measure(const Subject& subject, const std::vector<TokenId>& tokens,
                                  const std::function<void(double)>& progress) const {
   SideBySide::Models all;
   all[SideBySide::reference] = all[SideBySide::subject] = target.model;
@@ -112,9 +119,9 @@ WeightComparison::Parts::measure(const std::optional<gpu::Quantization>& format,
   const std::pair<SideBySide::Role, const Loaded*> wanted[] = {
       {SideBySide::subject, &target}, {SideBySide::subject_draft, draft ? &*draft : nullptr}};
   for (const auto& [role, from] : wanted) {
-    if (!format || !from)
+    if (subject.as_it_is() || !from)
       continue;
-    auto model = quantized(*from, *format);
+    auto model = changed(*from, subject);
     if (!model)
       return tl::unexpected(model.error());
     all[role] = std::move(*model);
@@ -130,8 +137,8 @@ WeightComparison::Parts::measure(const std::optional<gpu::Quantization>& format,
       progress(double(first + count) / double(tokens.size()));
     }
   WeightFigures figures = side->figures();
-  if (format)
-    figures.scales = format->scales;
+  if (subject.format)
+    figures.scales = subject.format->scales;
   return figures;
 }
 
@@ -185,14 +192,17 @@ std::optional<ModelInfo> WeightComparison::draft() const {
 Result<std::vector<WeightFigures>> WeightComparison::measure(
     const std::vector<TokenId>& tokens,
     const std::function<void(const std::string& what, double done)>& progress) const {
-  std::vector<std::optional<gpu::Quantization>> all{std::nullopt};
+  const bool int8_cache = parts_->options.engine.kv_cache_dtype == KvCacheDtype::int8;
+  std::vector<Subject> all{Subject()};
+  if (int8_cache)
+    all.push_back({std::nullopt, true});
   for (const WeightFormat format : parts_->options.formats)
     for (const ScaleChoice scales : {ScaleChoice::search, ScaleChoice::floor, ScaleChoice::ceil})
-      all.push_back(gpu::Quantization{format, scales});
+      all.push_back({gpu::Quantization{format, scales}, int8_cache});
   std::vector<WeightFigures> out;
-  for (const auto& format : all) {
-    const std::string what = format ? to_string(format->format) : target().weights;
-    auto figures = parts_->measure(format, tokens, [&](double done) {
+  for (const Subject& subject : all) {
+    const std::string what = subject.format ? to_string(subject.format->format) : target().weights;
+    auto figures = parts_->measure(subject, tokens, [&](double done) {
       progress("Reading as " + what, (double(out.size()) + done) / double(all.size()));
     });
     if (!figures)

@@ -22,8 +22,14 @@ boost::json::object figures_json(const WeightFigures& f) {
       {"self_acceptance", f.self_acceptance},
       {"draft_acceptance", number_or_null(f.draft_acceptance)},
       {"same_format_draft_acceptance", number_or_null(f.same_format_draft_acceptance)}};
+  if (!f.kv_cache_dtype.empty())
+    object["kv_cache_dtype"] = f.kv_cache_dtype;
   object["scales"] = f.scales ? boost::json::value(to_string(*f.scales)) : boost::json::value();
   return object;
+}
+
+std::string formats(const WeightFigures& f) {
+  return f.kv_cache_dtype.empty() ? f.weights : f.weights + ", " + f.kv_cache_dtype + " cache";
 }
 
 std::string share(const std::optional<double>& value) {
@@ -52,7 +58,7 @@ std::string comparison_text(const WeightComparison& comparison,
   Table table({"weights", "scales", "size", "perplexity", "KL", "same top", "as draft", "draft",
                "draft too"});
   for (const WeightFigures& f : figures)
-    table.add({f.weights, f.scales ? to_string(*f.scales) : "", human_bytes(f.weight_bytes),
+    table.add({formats(f), f.scales ? to_string(*f.scales) : "", human_bytes(f.weight_bytes),
                fmt::format("{:.3f}", f.perplexity), fmt::format("{:.5f}", f.kl_divergence),
                share(f.same_top), share(f.self_acceptance), share(f.draft_acceptance),
                share(f.same_format_draft_acceptance)});

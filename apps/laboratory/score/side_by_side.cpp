@@ -70,6 +70,7 @@ WeightFigures SideBySide::figures() const {
   };
   WeightFigures out;
   out.weights = readers_[subject]->model().info().weights;
+  out.kv_cache_dtype = readers_[subject]->model().info().kv_cache_dtype;
   out.weight_bytes = readers_[subject]->model().info().weight_bytes;
   out.perplexity = std::exp(-mean(logprob_));
   out.kl_divergence = mean(divergence_);

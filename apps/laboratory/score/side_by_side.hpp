@@ -21,7 +21,8 @@ namespace paceline::apps {
 /// is accepted (docs/theory.md).
 struct WeightFigures {
   std::string weights;               ///< Format of the blocks, such as "mxfp6".
-  std::optional<ScaleChoice> scales; ///< None: the checkpoint as it is.
+  std::optional<ScaleChoice> scales; ///< None: the checkpoint's own weights.
+  std::string kv_cache_dtype;        ///< Same as ModelInfo::kv_cache_dtype.
   std::size_t weight_bytes = 0;
   double perplexity = 0;
   double kl_divergence = 0;   ///< Checkpoint's distribution to this one, in nats a token.

@@ -50,7 +50,7 @@ void add_tensors(Checkpoint& checkpoint, const models::TensorSource& source) {
                                    : loaded;
   }
   checkpoint.dtypes.assign(dtypes.begin(), dtypes.end());
-  checkpoint.cache_dtype = source.dtype() == gpu::DType::bf16 ? gpu::DType::bf16 : gpu::DType::f32;
+  checkpoint.cached = source.dtype() == gpu::DType::bf16 ? gpu::KvType::bf16 : gpu::KvType::f32;
 }
 
 /// Returns the tensors that the mixer of a recurrent layer may have.

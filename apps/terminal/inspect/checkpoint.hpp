@@ -37,7 +37,7 @@ struct Checkpoint {
   std::vector<std::string> missing; ///< Tensors that this configuration needs and the folder lacks.
   std::uint64_t decoded_bytes = 0;  ///< Size of stored blocks as `decoded_to`; 0: none are decoded.
   gpu::DType decoded_to = gpu::DType::bf16;
-  gpu::DType cache_dtype = gpu::DType::bf16;
+  gpu::KvType cached = gpu::KvType::bf16;  ///< Type of its keys and values.
   std::optional<WeightFormat> format = {}; ///< Format that its blocks would be quantized to.
   std::uint64_t loaded_bytes = 0;          ///< Bytes of all weights in memory in that format.
   std::uint64_t kept_bytes = 0;            ///< Bytes among them that no format quantizes.
@@ -46,8 +46,13 @@ struct Checkpoint {
   std::string head_layout = {};
   std::vector<int> target_layers = {};
 
+  /// Counts keys and values as they would be kept.
+  void cache_as(KvCacheDtype dtype) {
+    if (dtype == KvCacheDtype::int8)
+      cached = gpu::KvType::int8;
+  }
   std::uint64_t kv_bytes_per_token() const {
-    return config.token_bytes(0, config.layers, cache_dtype) +
+    return config.token_bytes(0, config.layers, cached) +
            std::uint64_t(config.features()) * sizeof(float);
   }
   /// Returns the bytes of a sequence's state; 0: no layer is recurrent.

@@ -107,7 +107,7 @@ TEST_CASE("what a piece left is there for the one behind it, though its memory g
   const HostMatrix matrix{DType::f32, numbers.data(), 4, 1};
   const auto table = bench.device->pack({&matrix, 1}).value();
   const auto fed = bench.device->allocate(sizeof(float)).value();
-  const KvLayout layout{1, 1, 16, 16, DType::bf16};
+  const KvLayout layout{1, 1, 16, 16, KvType::bf16};
   const auto pool = KvPool::create(*bench.device, {16, layout.token_bytes()}, 1).value();
   const auto qkv = bench.device->allocate(sizeof(float) * 48).value();
   const std::vector<std::uint32_t> table_of_pages(50'000);
@@ -258,7 +258,7 @@ TEST_CASE("a GPU lane's queue is bounded, and what is left in it when it closes 
 
 TEST_CASE("a steady round on a GPU allocates nothing, on the device or pinned") {
   const Bench bench;
-  const KvLayout layout{1, 1, 16, 16, DType::bf16};
+  const KvLayout layout{1, 1, 16, 16, KvType::bf16};
   const auto pool = KvPool::create(*bench.device, {16, layout.token_bytes()}, 1).value();
   const auto qkv = bench.device->allocate(sizeof(float) * 48).value();
   const std::vector<std::uint32_t> table(50'000);

@@ -52,7 +52,7 @@ public:
   Model(const Bench& bench, const Shape& s, int rows_most, int context_most,
         std::optional<WeightFormat> format = WeightFormat::bf16)
       : bench_(bench),
-        shape_(s), layout_{s.layers, s.kv_heads, s.head_dim, page_tokens, DType::bf16},
+        shape_(s), layout_{s.layers, s.kv_heads, s.head_dim, page_tokens, KvType::bf16},
         page_bytes_(layout_.token_bytes() * page_tokens),
         cache_(bench.noise(page_bytes_ * std::size_t((context_most + page_tokens) / page_tokens))),
         cos_(bench.rows(context_most, s.head_dim / 2)),
