@@ -15,7 +15,7 @@ struct BatchBuilder::Allowance {
   int prefill_rows = 0;
   int logit_rows = 0;
   int other_rows = 0; ///< Rows without logits: of prompts, and of tokens that are fed again.
-  int tree_rows = 0;  ///< Rows beside windows.
+  int tree_rows = 0;  ///< Rows beside each window.
   Forking forking;    ///< Each sequence's forks, but for the window.
   base::TimePoint now{};
 };
@@ -92,22 +92,21 @@ int BatchBuilder::prompt_rows(std::span<Sequence* const> order) const {
   return std::min(std::max(rows, least), config_.prefill_chunk);
 }
 
-/// Returns the rows that a step for all of these, none of which reads a prompt, may have beside
-/// windows: with a bound for its rows or its time as many as that leaves.
+/// Returns the rows that each of these, none of which reads a prompt, may have beside its window:
+/// its share of what windows leave of the logits, and of a bound for the step's rows or time.
 int BatchBuilder::tree_rows(std::span<Sequence* const> order) const {
-  const base::Duration longest = config_.longest_step();
-  if (config_.row_budget == 0 && longest.count() == 0)
-    return config_.logit_rows;
   int rows = 0;
   double context = 0;
   for (const Sequence* s : order) {
     rows += 1 + s->bound();
     context += s->fed();
   }
-  const int most = rows + config_.logit_rows;
-  const int all =
-      config_.row_budget > 0 ? config_.row_budget : cost_.rows_within(longest, context, most);
-  return std::max(0, all - rows);
+  int most = config_.logit_rows;
+  if (const base::Duration longest = config_.longest_step(); config_.row_budget > 0)
+    most = std::min(most, config_.row_budget);
+  else if (longest.count() > 0)
+    most = cost_.rows_within(longest, context, most);
+  return std::max(0, most - rows) / std::max(int(order.size()), 1);
 }
 
 /// Returns the average work to expect of the requests that are open.
@@ -236,7 +235,6 @@ std::optional<BatchEntry> BatchBuilder::entry_for(Turn& turn, Sequence& s, Allow
     if (entry.round.window > 0)
       entry.round.tree = drafting_.planning.tree_of(s, std::min(left.logit_rows, left.tree_rows));
     left.logit_rows -= entry.round.tree.rows;
-    left.tree_rows -= entry.round.tree.rows;
     entry.next = drafting_.planning.plan_next(s, entry.length, left.forking, turn.now);
   }
   return entry;

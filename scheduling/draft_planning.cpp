@@ -246,8 +246,7 @@ NextDraft DraftPlanning::plan_next(const Sequence& s, int length, const Forking&
     next.forking.window = next.forking.beyond > 0 ? plan.lookahead : plan.window;
   }
   if (plan.tree_rows > 0) {
-    const int most = std::min(speculation::forks_beside(plan.tree_rows), config_.policy.fork_rows);
-    next.forking = {.rows = most,
+    next.forking = {.rows = plan.tree_forks,
                     .window = plan.window,
                     .odds = policy_.odds(),
                     .beside = true,

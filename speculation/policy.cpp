@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -120,7 +121,7 @@ Plan SpeculationPolicy::plan() const {
     plan.fork_rows = forks_ ? fork_rows_ * sequences_ : 0;
   }
   if (plan.mode == SpeculationMode::sync && plan.model)
-    plan.tree_rows = tree_.rows;
+    std::tie(plan.tree_rows, plan.tree_forks) = std::tie(tree_.rows, tree_.forks);
   plan.learns_guesses =
       plan.fork_rows == 0 && plan.tree_rows == 0 && (may_fork() || may_branch()) &&
       (estimates_.guesses_seen() < guesses_wanted || rounds_ % rounds_per_guess == 0);
@@ -259,9 +260,11 @@ void SpeculationPolicy::choose_windows() {
 bool SpeculationPolicy::may_fork() const {
   const bool overlaps =
       options_.mode == SpeculationMode::automatic || options_.mode == SpeculationMode::overlap;
-  const bool forks =
-      options_.lookahead == Lookahead::automatic || options_.lookahead == Lookahead::fork;
-  return overlaps && forks && fork_rows_max() > 0;
+  return overlaps && writes_forks() && fork_rows_max() > 0;
+}
+
+bool SpeculationPolicy::writes_forks() const {
+  return options_.lookahead == Lookahead::automatic || options_.lookahead == Lookahead::fork;
 }
 
 int SpeculationPolicy::fork_rows_min() const {
@@ -340,23 +343,28 @@ double SpeculationPolicy::tree_seconds(int window, int rows) const {
 }
 
 /// Returns the tokens a second with so many rows beside a window that is waited for, which bring
-/// `gain` tokens.
-double SpeculationPolicy::tree_rate(int window, int rows, double gain) const {
+/// `gain` tokens, and so many forks in each pass of the draft.
+double SpeculationPolicy::tree_rate(int window, int rows, int forks, double gain) const {
   const double pass =
-      cost_ratio() * step_(sequences_) + estimates_.fork_seconds(forks_beside(rows) * sequences_);
+      cost_ratio() * step_(sequences_) + estimates_.fork_seconds(forks * sequences_);
   return (theory::expected_tokens(estimates_.acceptance(), window) + gain) /
          (window * pass + tree_seconds(window, rows));
 }
 
-/// Chooses the rows beside windows of `sync` by what they should bring and cost. There are not many
-/// more at once, since a size that no step had may cost more than it seems. The times that such
-/// rounds showed with them, or without, are forgotten.
+/// Chooses the rows beside windows of `sync`, of guesses alone or with what is drafted behind them,
+/// by what they should bring and cost. There are not many more at once, since a size that no step
+/// had may cost more than it seems. The times that such rounds showed with them, or without, are
+/// forgotten.
 void SpeculationPolicy::choose_tree() {
   const int before = std::exchange(tree_, {}).rows;
   if (!may_branch())
     return;
+  const auto forks_of = [this](int rows) {
+    return writes_forks() ? std::min((rows + 1) / 2, options_.fork_rows) : 0;
+  };
   if (options_.tree_rows) {
     tree_.rows = std::min(*options_.tree_rows, options_.tree_rows_max);
+    tree_.forks = forks_of(tree_.rows); // about half of the rows are guesses
     return;
   }
   if (estimates_.guesses_seen() < guesses_first || step_(sequences_) <= 0)
@@ -365,14 +373,19 @@ void SpeculationPolicy::choose_tree() {
   const bool timed = sync.window.weight >= rounds_timed;
   const int window = std::max(1, timed ? int(std::lround(sync.window.value)) : sync.choice);
   const int most = std::min(options_.tree_rows_max, std::max(tree_rows_first, 2 * before));
-  const std::vector<double> gains =
-      estimates_.odds().tree_gains(window, most, options_.fork_rows > 0);
-  double best = tree_rate(window, 0, 0) * (before > 0 ? least_lead : clear_lead);
-  for (int rows = 1; rows <= most; ++rows)
-    if (const double rate = tree_rate(window, rows, gains[std::size_t(rows)]); rate > best) {
+  double best = tree_rate(window, 0, 0, 0) * (before > 0 ? least_lead : clear_lead);
+  for (const bool behind : {false, true}) {
+    const std::vector<double> gains = estimates_.odds().tree_gains(window, most, behind);
+    for (int rows = 1; rows <= most; ++rows) {
+      const int forks = behind ? forks_of(rows) : 0;
+      const double rate = tree_rate(window, rows, forks, gains[std::size_t(rows)]);
+      if (rate <= best || (behind && forks == 0))
+        continue;
       best = rate;
-      tree_ = {rows, rate * (tree_seconds(window, rows) - tree_seconds(window, 0)) / rows};
+      const double longer = tree_seconds(window, rows) - tree_seconds(window, 0);
+      tree_ = {rows, forks, rate * longer / rows};
     }
+  }
   if ((tree_.rows > 0) != (before > 0)) {
     arm(Strategy::sync).seconds.limit(1);
     arm(Strategy::sync).window.limit(1);

@@ -17,7 +17,8 @@ struct Plan {
   int window = 0;                              ///< K; 0 in `off`.
   int lookahead = 0;                           ///< Tokens past the window; 0 unless overlap.
   int fork_rows = 0;                           ///< Forks a pass advances, over all sequences.
-  int tree_rows = 0; ///< Rows beside a sequence's window, for other tokens; 0 unless sync.
+  int tree_rows = 0;  ///< Rows beside a sequence's window, for other tokens; 0 unless sync.
+  int tree_forks = 0; ///< Forks that a pass of the draft advances for these.
   bool learns_guesses = false; ///< Guesses without forks, to learn what forks would be worth.
   bool probes = false;         ///< The round is to show what the mode is worth.
   bool model = true;           ///< False: a look-up beside the model is all that drafts.
@@ -40,12 +41,6 @@ struct PolicyOptions {
   bool lookup = false;           ///< A look-up drafts beside the model, at no cost.
   bool early_ends = false;       ///< The draft can end a window early (EarlyEnd).
 };
-
-/// Returns how many forks a pass of the draft advances where windows have so many rows beside them:
-/// about half of these are guesses alone.
-constexpr int forks_beside(int tree_rows) {
-  return (tree_rows + 1) / 2;
-}
 
 /// Seconds that a step of the target with so many rows takes, as far as is known; 0: unknown.
 using StepSeconds = std::function<double(int rows)>;
@@ -147,10 +142,11 @@ private:
     double rate = 0;
   };
   bool may_fork() const;
+  bool writes_forks() const; ///< Whether the draft may write any.
   bool may_branch() const;
   void choose_tree();
   double tree_seconds(int window, int rows) const;
-  double tree_rate(int window, int rows, double gain) const;
+  double tree_rate(int window, int rows, int forks, double gain) const;
   int fork_rows_min() const; ///< Fewest forks of a sequence in a pass.
   int fork_rows_max() const;
   Forks best_forks(const Odds& odds) const;
@@ -175,6 +171,7 @@ private:
   std::array<double, WindowGains::tokens_max + 1> covered_{};
   struct {
     int rows = 0;
+    int forks = 0; ///< Forks of a sequence in a pass of the draft.
     double least = 0;
   } tree_;              ///< Rows beside a window of `sync`.
   int fork_window_ = 0; ///< Window of the forks.

@@ -116,6 +116,7 @@ Case forks() {
 Case trees() {
   Setting s;
   s.policy = policy(SpeculationMode::sync, 3);
+  s.policy.lookahead = Lookahead::fork;
   s.policy.fork_rows = 3;
   s.policy.tree_rows_max = 8;
   s.policy.tree_rows = 8;
@@ -137,6 +138,7 @@ Case trees_under_way() {
 Case adapting_trees() {
   Setting s;
   s.policy = policy(SpeculationMode::automatic, 0);
+  s.policy.lookahead = Lookahead::automatic;
   s.policy.early_ends = true;
   s.policy.tree_rows_max = 12;
   s.target.vocabulary = 5;

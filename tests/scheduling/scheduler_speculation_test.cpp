@@ -459,3 +459,26 @@ TEST_CASE("without its draft a sequence goes on in plain decoding at once") {
   CHECK(batch.entries[0].round.window == 0);
   CHECK(batch.entries[0].next.chain == nullptr);
 }
+
+TEST_CASE("a window has as many rows beside it as logits and bounds for steps leave") {
+  struct Bounds {
+    int logit_rows;
+    int row_budget;
+    int rows;
+  };
+  for (const Bounds& bounds :
+       {Bounds{64, 0, 48}, Bounds{40, 0, 36}, Bounds{64, 10, 6}, Bounds{64, 3, 0}}) {
+    CAPTURE(bounds.logit_rows);
+    CAPTURE(bounds.row_budget);
+    SchedulerConfig config = drafting(SpeculationMode::sync, 3);
+    config.policy.tree_rows = config.policy.tree_rows_max = 48;
+    config.logit_rows = bounds.logit_rows;
+    config.row_budget = bounds.row_budget;
+    SchedulerSpeculationWorld world(config);
+    world.begin_drafting(5, 5, 5);
+    const Batch batch = world.batch();
+    CHECK(batch.entries[0].round.window == 3);
+    CHECK(batch.entries[0].round.tree.rows == bounds.rows);
+    CHECK(batch.entries[0].next.forking.beside);
+  }
+}

@@ -111,7 +111,7 @@ TEST_CASE("what a piece left is there for the one behind it, though its memory g
   const auto pool = KvPool::create(*bench.device, {16, layout.token_bytes()}, 1).value();
   const auto qkv = bench.device->allocate(sizeof(float) * 48).value();
   const std::vector<std::uint32_t> table_of_pages(50'000);
-  const std::vector<RowMap> maps(20, {{0}, {3}, {table_of_pages}});
+  const std::vector<RowMap> maps(20, {{0}, {3}, {table_of_pages}, {}});
   const auto outgrow = [&](Operations& ops) { // More than the first block of arguments holds.
     for (const RowMap& map : maps)
       ops.rope_store(qkv->tensor(1, 48), 1, {}, {}, map, {pool.get(), layout, 0});
@@ -263,7 +263,7 @@ TEST_CASE("a steady round on a GPU allocates nothing, on the device or pinned") 
   const auto qkv = bench.device->allocate(sizeof(float) * 48).value();
   const std::vector<std::uint32_t> table(50'000);
   const auto round = [&](int calls) {
-    std::vector<RowMap> maps(std::size_t(calls), {{0}, {3}, {table}});
+    std::vector<RowMap> maps(std::size_t(calls), {{0}, {3}, {table}, {}});
     const Retirement how = bench.run([&](Operations& ops) {
       for (const RowMap& map : maps)
         ops.rope_store(qkv->tensor(1, 48), 1, {}, {}, map, {pool.get(), layout, 0});
