@@ -92,7 +92,8 @@ def llama_server(programs, path):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with log.open("w") as output:
-        process = subprocess.Popen([programs / "llama-server", "-m", path, "--port", str(port), "-c", "128", "-np", "1", "-t", "1", *EXACT], stdout=output, stderr=output)
+        command = [programs / "llama-server", "-m", path, "--port", str(port), "-c", "128", "-np", "1", "-t", "1", *EXACT]
+        process = subprocess.Popen(command, stdout=output, stderr=output)
     try:
         for _ in range(1200):
             with contextlib.suppress(urllib.error.URLError, ConnectionError):

@@ -18,8 +18,8 @@ WORK = pathlib.Path("build/reference-llama_tokens")
 REFUSED = {"bert-bge", "nomic-bert-moe"}  # Other kinds of tokenizers.
 CONTROL, USER_DEFINED = 3, 4  # Types of tokens that are found in a text as they are spelled.
 LITERALS = 40
-# Texts in which `tokenizers` reads as llama.cpp does: punctuation that Unicode has had since 9, which Falcon's own tokenizer
-# lacks. Files without a name for their way to cut (Aquila's) are cut in that way.
+# Texts in which `tokenizers` reads as llama.cpp does: punctuation that Unicode has had since 15, which Falcon's own tokenizer
+# lacks, too. Files without a name for their way to cut (Aquila's) are cut in that way.
 KNOWN = {"aquila": 5, "falcon": 9}
 
 
