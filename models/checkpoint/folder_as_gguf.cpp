@@ -2,12 +2,12 @@
 
 #include "models/checkpoint/folder.hpp"
 #include "models/checkpoint/folder_tensors.hpp"
+#include "models/checkpoint/gguf_layout.hpp"
 #include "models/checkpoint/gguf_names.hpp"
 #include "text/json.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <numeric>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -74,41 +74,6 @@ bool is_norm(TensorRole role) {
   }
 }
 
-/// Returns the numbers first, first + step, ...: `count` of them.
-std::vector<int> every(int first, int step, int count) {
-  std::vector<int> out(static_cast<std::size_t>(count));
-  for (int i = 0; i < count; ++i)
-    out[std::size_t(i)] = first + step * i;
-  return out;
-}
-
-/// Returns where the items of value heads lie now, of which a file has those apart that share a key
-/// head. before: items before them, which stay. item: items of a head.
-std::vector<int> heads_apart(const gpu::Recurrence& rule, int before, int item) {
-  std::vector<int> out = every(0, 1, before);
-  const int each = rule.value_heads / rule.key_heads;
-  for (int i = 0; i < each; ++i)
-    for (int key_head = 0; key_head < rule.key_heads; ++key_head)
-      for (int at = 0; at < item; ++at)
-        out.push_back(before + (key_head * each + i) * item + at);
-  return out;
-}
-
-/// Puts the shape of a folder's tensor as a GGUF has it.
-std::vector<std::int64_t> shape_in_gguf(TensorRole role, std::vector<std::int64_t> shape,
-                                        const ModelConfig& config) {
-  const bool sums = config.recurrence && config.recurrence->sums();
-  if (role == TensorRole::kernel && shape.size() == 3)
-    shape.erase(shape.begin() + 1);
-  if (role == TensorRole::shared_gate && shape.size() == 2)
-    shape.erase(shape.begin());
-  if (sums && (role == TensorRole::speed || role == TensorRole::skip))
-    shape.push_back(1);
-  if (sums && role == TensorRole::recurrence_norm)
-    shape.insert(shape.begin(), 1);
-  return shape;
-}
-
 /// Gives a folder's tensors the names, shapes and orders that they have in a GGUF file.
 class FolderAsGguf {
 public:
@@ -155,8 +120,8 @@ private:
 
   void add_block(int block) {
     for (const TensorRole role : block_roles)
-      if (source_->has(role))
-        add({role, block});
+      if (source_->has(role) && !taken_.contains(source_->name({role, block})))
+        add({role, block}); // Nemotron-H has one norm for a mixer or a feed-forward.
     if (source_->has(TensorRole::delta_joined))
       add_joined({TensorRole::delta_joined, block});
     const bool mixes = config_.mixture_in(block) != nullptr;

@@ -157,6 +157,7 @@ public:
     return prefix_ == fmt::format("{}.", architecture);
   }
   bool is_qwen35() const { return is("qwen35") || is("qwen35moe"); }
+  bool is_nemotron() const { return is("nemotron_h") || is("nemotron_h_moe"); }
 
 private:
   GgufMetadata& into_;
@@ -187,12 +188,12 @@ void put_windows(ArchitectureKeys& keys, const ModelConfig& config) {
     keys.flags("attention.sliding_window_pattern", slides);
 }
 
-/// Puts heads, which some architectures have for every layer: a recurrent one has no keys.
+/// Puts heads, which some architectures have for every layer: one without attention has no keys.
 void put_heads(ArchitectureKeys& keys, const ModelConfig& config) {
   const bool lists = config.convolution || (config.recurrence && config.recurrence->sums());
   keys.size("attention.head_count", config.heads);
   keys.of_layers("attention.head_count_kv", in_layers(config, [&](int layer) {
-                   return lists && config.is_recurrent(layer) ? 0 : config.kv_heads_in(layer);
+                   return lists && !config.attends(layer) ? 0 : config.kv_heads_in(layer);
                  }));
   const int head = config.head_dim_in(config.layers - 1);
   for (const char* key : {"attention.key_length", "attention.value_length"})
@@ -208,8 +209,11 @@ void put_shape(ArchitectureKeys& keys, const ModelConfig& config) {
   keys.size("context_length", config.context);
   keys.size("embedding_length", config.hidden);
   keys.size("block_count", config.layers);
-  keys.of_layers("feed_forward_length",
-                 in_layers(config, [&](int layer) { return config.ffn_in(layer); }));
+  keys.of_layers("feed_forward_length", in_layers(config, [&](int layer) {
+                   const MixtureConfig* mixture =
+                       keys.is_nemotron() ? config.mixture_in(layer) : nullptr;
+                   return mixture ? mixture->ffn : config.ffn_in(layer);
+                 }));
   put_heads(keys, config);
   put_windows(keys, config);
   if (!keys.is("gemma4"))
@@ -227,10 +231,11 @@ void put_router(ArchitectureKeys& keys, const MixtureConfig& mixture) {
     return;
   const auto dense = std::ranges::find(mixture.layers, true) - mixture.layers.begin();
   keys.size("expert_gating_func", sigmoid);
-  keys.size("leading_dense_block_count", int(dense));
+  if (!keys.is_nemotron()) // whose widths tell layers apart
+    keys.size("leading_dense_block_count", int(dense));
   if (keys.is("lfm2moe"))
     return;
-  keys.size("expert_shared_count", mixture.shared_ffn / mixture.ffn);
+  keys.size("expert_shared_count", keys.is_nemotron() ? 1 : mixture.shared_ffn / mixture.ffn);
   keys.flag("expert_weights_norm", mixture.router.normalised);
   keys.factor("expert_weights_scale", mixture.router.scale);
   if (mixture.router.groups == 1)
@@ -244,7 +249,7 @@ void put_mixture(ArchitectureKeys& keys, const MixtureConfig& mixture) {
   keys.size("expert_used_count", mixture.top_k);
   keys.size("expert_feed_forward_length", mixture.ffn);
   put_router(keys, mixture);
-  const bool counted = mixture.router.scores == gpu::RouterScores::sigmoid;
+  const bool counted = mixture.router.scores == gpu::RouterScores::sigmoid && !keys.is_nemotron();
   if (mixture.shared_ffn > 0 && !counted && !mixture.apart)
     keys.size("expert_shared_feed_forward_length", mixture.shared_ffn);
 }
@@ -257,13 +262,14 @@ void put_recurrence(ArchitectureKeys& keys, const ModelConfig& config) {
   keys.size("ssm.group_count", rule.key_heads);
   keys.size("ssm.time_step_rank", rule.value_heads);
   keys.size("ssm.inner_size", rule.values());
-  if (config.recurrence->sums()) {
+  if (keys.is("granitehybrid")) {
     const auto attends = std::ranges::find(config.mixers, Mixer::attention, &LayerConfig::mixer);
     keys.flag("rope.scaling.finetuned", attends != config.mixers.end() && attends->rope >= 0);
     if (!config.mixture) // the width of dense layers there, too
       keys.size("expert_shared_feed_forward_length", config.ffn);
-    return;
   }
+  if (config.recurrence->sums())
+    return;
   std::vector<bool> recurrent;
   for (int layer = 0; layer < config.layers; ++layer)
     recurrent.push_back(config.is_recurrent(layer));
@@ -279,6 +285,14 @@ void put_sections(ArchitectureKeys& keys, const ConfigJson& json) {
     sections = {11, 11, 10};
   sections.resize(4);
   keys.sizes("rope.dimension_sections", sections);
+}
+
+/// Puts the term under the root of norms, which Nemotron-H's files have under both names.
+void put_norms(ArchitectureKeys& keys, const ModelConfig& config, double epsilon) {
+  if (config.layer_norms || keys.is_nemotron())
+    keys.factor("attention.layer_norm_epsilon", epsilon);
+  if (!config.layer_norms)
+    keys.factor("attention.layer_norm_rms_epsilon", epsilon);
 }
 
 void put_scaling(ArchitectureKeys& keys, const ModelConfig& config, const ConfigJson& json,
@@ -338,9 +352,7 @@ Result<void> put_architecture(GgufMetadata& into, const std::string& folder,
     put_shape(keys, config);
     if (!config.ropes.empty())
       put_rotation(keys, config, json);
-    keys.factor(config.layer_norms ? "attention.layer_norm_epsilon"
-                                   : "attention.layer_norm_rms_epsilon",
-                json.norm_epsilon());
+    put_norms(keys, config, json.norm_epsilon());
     if (keys.is("gptneox"))
       keys.flag("use_parallel_residual", config.parallel);
     if (config.mixture)

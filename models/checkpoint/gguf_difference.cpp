@@ -20,7 +20,8 @@ bool same_rotation(const RopeConfig& a, const RopeConfig& b) {
 
 bool same_mixer(const LayerConfig& a, const LayerConfig& b) {
   const bool rotates = a.mixer == Mixer::attention;
-  return a.window == b.window && a.mixer == b.mixer && (!rotates || a.rope == b.rope);
+  return a.window == b.window && a.mixer == b.mixer && a.feeds == b.feeds &&
+         (!rotates || a.rope == b.rope);
 }
 
 bool same_router(const gpu::RouterOptions& a, const gpu::RouterOptions& b) {
@@ -35,13 +36,13 @@ bool same_mixture(const MixtureConfig& a, const MixtureConfig& b) {
          a.apart == b.apart && a.layers == b.layers;
 }
 
-/// A GGUF's norm behind a sum is over a group of heads; here it is over all.
+/// A GGUF's norm behind a sum is over the values of a key head; Granite's is over all of them.
 bool same_recurrence(const RecurrenceConfig& a, const RecurrenceConfig& b) {
   gpu::Recurrence rule = b.rule;
   rule.apart = a.rule.apart;
   return a.rule == rule && a.kernel_bias == b.kernel_bias &&
          a.projection_bias == b.projection_bias && nearly(a.norm_epsilon, b.norm_epsilon) &&
-         (!a.sums() || a.rule.key_heads == 1);
+         (!a.sums() || a.norm_width * a.rule.key_heads == a.rule.values());
 }
 
 bool same_convolution(const ConvolutionConfig& a, const ConvolutionConfig& b) {

@@ -50,6 +50,8 @@ constexpr std::pair<const char*, const char*> written_families[] = {
     {"GraniteMoeHybridForCausalLM", "granitehybrid"},
     {"Lfm2ForCausalLM", "lfm2"},
     {"Lfm2MoeForCausalLM", "lfm2moe"},
+    {"NemotronHForCausalLM", "nemotron_h"},
+    {"NemotronHForCausalLM", "nemotron_h_moe"},
     {"Olmo2ForCausalLM", "olmo2"},
     {"Olmo3ForCausalLM", "olmo2"},
     {"OlmoeForCausalLM", "olmoe"},
@@ -72,12 +74,15 @@ Result<void> check_says(const std::string& folder, const ModelConfig& config,
 }
 
 /// Returns what files call the model's family; an error: they have no name for it, or models of it
-/// are not written. Granite 4 without recurrent layers is Granite 3 there.
+/// are not written. Granite 4 without recurrent layers is Granite 3 there, and Nemotron-H has
+/// another name where it has mixtures.
 Result<std::string> architecture_of(const std::string& folder, const ModelConfig& config) {
   std::set<std::string_view> known;
   for (const auto& [family, name] : written_families) {
     const bool hybrid = name == std::string_view("granitehybrid");
-    if (config.architecture == family)
+    const bool nemotron = std::string_view(name).starts_with("nemotron_h");
+    if (config.architecture == family &&
+        (!nemotron || config.mixture.has_value() == std::string_view(name).ends_with("_moe")))
       return std::string(!hybrid || config.has_states() ? name
                          : config.mixture               ? "granitemoe"
                                                         : "granite");

@@ -263,7 +263,10 @@ Result<std::vector<float>> GgufTensors::vector(TensorKey key, int size) {
   std::vector<std::int64_t> shape{size};
   if (norm_parts_ > 0 && (key.role == TensorRole::speed || key.role == TensorRole::skip))
     shape = {size, 1};
-  if (norm_parts_ > 0 && key.role == TensorRole::recurrence_norm)
+  // Of one row llama.cpp's own tools write a vector.
+  const GgufTensor* stored = files_->tensor(name(key));
+  const bool flat = norm_parts_ == 1 && stored && stored->shape.size() == 1;
+  if (norm_parts_ > 0 && key.role == TensorRole::recurrence_norm && !flat)
     shape = {norm_parts_, size / norm_parts_};
   return take(name(key), shape).map([](const GgufTensor* tensor) { return values_of(*tensor); });
 }

@@ -264,6 +264,21 @@ TEST_CASE("queries, keys and values in one tensor are what they are in three, bi
   }
 }
 
+TEST_CASE("a norm of one group may be a vector, as llama.cpp's tools write it") {
+  const test::TemporaryFolder folder;
+  write_case(folder, {"Granite 4", "granitehybrid"}, gpu::DType::f32);
+  testing::GgufWriter file = test::to_gguf(folder.path(), "granitehybrid");
+  const std::string rows = folder.write("rows.gguf", file.bytes());
+  for (const std::string& name : file.names())
+    if (name.ends_with("ssm_norm.weight")) {
+      std::string numbers;
+      file.store_as(name, 0, [&](const std::string& stored) { return numbers = stored; });
+      file.tensor(name, 0, {numbers.size() / sizeof(float)}, numbers);
+    }
+  CHECK(test::same_bits(logits(opened(folder.write("flat.gguf", file.bytes()))),
+                        logits(opened(rows))));
+}
+
 TEST_CASE("every type of blocks computes what its numbers compute, in f32 bit for bit") {
   for (const gpu::GgufFormat format : gpu::gguf_formats) {
     CAPTURE(std::string(gpu::to_string(format)));

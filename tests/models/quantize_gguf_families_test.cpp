@@ -112,6 +112,7 @@ TEST_CASE("options of mixtures and hybrids that files have no word for are refus
       {{"LFM 2 MoE", "", {{"routed_scaling_factor", 2.0}}}, "experts"},
       {{"gpt-oss", "", {{"swiglu_limit", 5.0}}}, "feed-forwards"},
       {{"Granite 4", "", {{"time_step_limit", {0.5, 1.0}}}}, "recurrent layers"},
+      {{"Nemotron-H with its options", ""}, "recurrent layers"}, // biases of projections
   };
   const test::TemporaryFolder out;
   for (const auto& [own, what] : all) {

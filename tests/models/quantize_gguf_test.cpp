@@ -31,12 +31,9 @@ using test::Rows;
 using test::type_in;
 using test::written;
 
-/// Every family that files can have, but for Nemotron-H all of which are written.
+/// Every family that files can have.
 std::vector<GgufCase> written_cases() {
   std::vector<GgufCase> out = test::gguf_cases();
-  std::erase_if(out, [](const GgufCase& own) {
-    return std::string_view(own.architecture).starts_with("nemotron_h");
-  });
   out.push_back({"tied, but the file has another head", "llama"});
   out.push_back({"tied, and the file has the head only", "llama"});
   return out;

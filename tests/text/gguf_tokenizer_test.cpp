@@ -126,6 +126,22 @@ TEST_CASE("every known way to cut a text keeps all of it") {
   }
 }
 
+TEST_CASE("DeepSeek LLM's words have the letters that it lists, and no later ones") {
+  Words words = demo_words();
+  words.vocabulary.pre = "deepseek-llm";
+  const auto own = tokenizer(words.vocabulary);
+  const auto begins_apart = [&](const std::string& letter) {
+    const Ids blank = own->encode(" ");
+    const Ids ids = own->encode("  " + letter);
+    return std::equal(blank.begin(), blank.end(), ids.begin()) &&
+           own->bytes(ids[blank.size()]).starts_with(" ");
+  };
+  CHECK(begins_apart("a"));
+  CHECK(begins_apart("\U00010428"));
+  CHECK_FALSE(begins_apart("\U00010d75")); // a small letter since Unicode 16
+  CHECK_FALSE(begins_apart("\u05d0"));     // a letter without a case
+}
+
 TEST_CASE("pieces merge by their scores, the highest first") {
   const auto own = tokenizer(pieces().vocabulary);
   CHECK(own->encode("abc") == Ids{1, 12, 10});           // ▁ a bc: bc goes before ▁a.

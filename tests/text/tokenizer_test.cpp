@@ -123,6 +123,9 @@ TEST_CASE("a text falls into an expression's matches and what lies between them"
   CHECK(pieces(R"(\P{Lu}+|\w)", "\ua7cb\U00010d40") == Pieces{"\ua7cb", "\U00010d40"});
   CHECK(pieces(R"(\p{Han}+)", "a\U00031350\u4e2d\U0001fae8") ==
         Pieces{"a", "\U00031350\u4e2d", "\U0001fae8"});
+  // A range has no later character, whatever older one is like it.
+  CHECK(pieces("[\U00010400-\U0001044f]+", "a\U00010d75\U00010428") ==
+        Pieces{"a\U00010d75", "\U00010428"});
   // More than the machine's stack holds.
   std::string run;
   for (int i = 0; i < 500'000; ++i)

@@ -29,6 +29,9 @@ public:
   }
   const std::string& text() const { return text_; }
   const std::string& different() const { return different_; } ///< Empty: nothing is different.
+  /// Returns whether matches hang on properties of which later characters have any, as no spaces
+  /// do.
+  bool by_property() const { return by_property_; }
 
 private:
   std::size_t plain(std::string_view rest) {
@@ -59,6 +62,7 @@ private:
 
   std::size_t escape(std::string_view rest) {
     const char kind = rest.size() > 1 ? rest[1] : '\0';
+    by_property_ |= std::string_view("wWpPdD").find(kind) != std::string_view::npos;
     switch (kind) {
     case 's': return put("\\p{White_Space}", 2);
     case 'S': return put("\\P{White_Space}", 2);
@@ -118,6 +122,7 @@ private:
   /// Outside sets Oniguruma uses a table for Latin-1, with its small digits and fractions.
   static constexpr const char* latin_1_word = R"(\xB2\xB3\xB9\xBC-\xBE)";
   bool in_set_ = false;
+  bool by_property_ = false;
   std::string text_;
   std::string different_;
 };
@@ -167,6 +172,7 @@ Result<Regex> Regex::compile(const std::string& pattern, const std::string& wher
   pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
   Regex regex;
   regex.code_ = std::move(owner);
+  regex.by_property_ = translation.by_property();
   return regex;
 }
 
@@ -184,8 +190,10 @@ struct RegexMatcher::State {
 };
 
 RegexMatcher::RegexMatcher(const Regex& regex, std::string_view text)
-    : code_(regex.code_.get()), text_(text), older_(for_unicode_14(text)),
-      state_(std::make_unique<State>()) {
+    : code_(regex.code_.get()), text_(text), state_(std::make_unique<State>()) {
+  // Ranges of characters mean these themselves, and no older ones in their place.
+  if (regex.by_property_)
+    older_ = for_unicode_14(text);
   if (older_)
     text_ = *older_;
 }

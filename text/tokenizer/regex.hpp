@@ -28,6 +28,7 @@ public:
 private:
   friend class RegexMatcher;
   std::shared_ptr<const void> code_; ///< pcre2_code, compiled
+  bool by_property_ = false;         ///< It asks for properties, which PCRE2 has in tables.
 };
 
 /// The matches of an expression in one text, from left to right.
@@ -47,7 +48,8 @@ private:
   struct State; ///< PCRE2's memory for matching.
   const void* code_;
   std::string_view text_;
-  /// The text that is matched in place of the original, with each character of the same size.
+  /// The text that is matched in place of the original, with each character of the same size; none:
+  /// the original.
   std::optional<std::string> older_;
   std::size_t from_ = 0;
   std::unique_ptr<State> state_;
