@@ -254,7 +254,7 @@ TEST_CASE("portable attention has the same bits with AVX2 and with NEON") {
     setting.cached = KvType::bf16;
     CHECK(fingerprint(attend(input, setting)[0]) == 0x753A9A5419FFCFA1u);
     setting.cached = KvType::int8;
-    CHECK(fingerprint(attend(input, setting)[0]) == 0x0u);
+    CHECK(fingerprint(attend(input, setting)[0]) == 0x00074FFD29CD57BBu);
     setting.cached = KvType::f32;
     CHECK(fingerprint(attend(input, setting)[0]) == 0x882AFE81F5D1BC08u);
   }
