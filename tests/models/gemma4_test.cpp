@@ -66,9 +66,9 @@ TEST_CASE("only layers with keys of their own have pages, each as large as its h
   // Two layers that slide, with a head of 16, and one with a head of 32; three others share.
   CHECK(model->kv_shape(8).bytes() == 8 * 2 * (16 + 16 + 32) * sizeof(std::uint16_t));
   const ModelConfig config = FolderSource(own.folder.path()).config().value();
-  CHECK(config.pages_of(5, 0, 8, gpu::DType::bf16).begin ==
-        config.pages_of(2, 0, 8, gpu::DType::bf16).begin);
-  CHECK(config.pages_of(4, 0, 8, gpu::DType::bf16).head_dim == 16);
+  CHECK(config.pages_of(5, 0, 8, gpu::KvType::bf16).begin ==
+        config.pages_of(2, 0, 8, gpu::KvType::bf16).begin);
+  CHECK(config.pages_of(4, 0, 8, gpu::KvType::bf16).head_dim == 16);
 }
 
 TEST_CASE("keys that a file has for layers that share others' are not read") {
