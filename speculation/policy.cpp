@@ -120,10 +120,10 @@ Plan SpeculationPolicy::plan() const {
     plan.lookahead = plan.window + 1;
     plan.fork_rows = forks_ ? fork_rows_ * sequences_ : 0;
   }
-  if (plan.mode == SpeculationMode::sync && plan.model)
-    std::tie(plan.tree_rows, plan.tree_forks) = std::tie(tree_.rows, tree_.forks);
+  std::tie(plan.tree_rows, plan.tree_forks) = std::tie(tree_.rows, tree_.forks);
+  const bool branches = strategy == Strategy::sync && plan.tree_rows > 0;
   plan.learns_guesses =
-      plan.fork_rows == 0 && plan.tree_rows == 0 && (may_fork() || may_branch()) &&
+      plan.fork_rows == 0 && !branches && (may_fork() || may_branch()) &&
       (estimates_.guesses_seen() < guesses_wanted || rounds_ % rounds_per_guess == 0);
   return plan;
 }

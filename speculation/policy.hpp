@@ -17,8 +17,8 @@ struct Plan {
   int window = 0;                              ///< K; 0 in `off`.
   int lookahead = 0;                           ///< Tokens past the window; 0 unless overlap.
   int fork_rows = 0;                           ///< Forks a pass advances, over all sequences.
-  int tree_rows = 0;  ///< Rows beside a sequence's window, for other tokens; 0 unless sync.
-  int tree_forks = 0; ///< Forks that a pass of the draft advances for these.
+  int tree_rows = 0;           ///< Rows beside a window that is waited for, for other tokens.
+  int tree_forks = 0;          ///< Forks that a pass of the draft advances for these.
   bool learns_guesses = false; ///< Guesses without forks, to learn what forks would be worth.
   bool probes = false;         ///< The round is to show what the mode is worth.
   bool model = true;           ///< False: a look-up beside the model is all that drafts.
