@@ -288,15 +288,18 @@ void VerifyStep::take_windows() {
 void VerifyStep::take_behind() {
   for (std::size_t t = 0; t < tasks_.size(); ++t) {
     Case& c = cases_[owners_[t]];
+    Verdict& verdict = c.verdict;
+    take_tokens(verdict, tasks_[t], c.path ? TokenSource::draft : TokenSource::lookahead);
+    const int before = verdict.judged;
+    count(verdict, tasks_[t]);
     if (c.path) {
-      take_tokens(c.verdict, tasks_[t], TokenSource::draft);
-      c.verdict.tree_tokens = tasks_[t].accepted + int(tasks_[t].ended);
+      verdict.path_judged = verdict.judged - before;
+      verdict.path_accepted = tasks_[t].accepted;
+      verdict.tree_tokens = tasks_[t].accepted + int(tasks_[t].ended);
       continue;
     }
-    take_tokens(c.verdict, tasks_[t], TokenSource::lookahead);
-    count(c.verdict, tasks_[t]);
     if (tasks_[t].accepted == 1)
-      c.verdict.hit = Hit::chain;
+      verdict.hit = Hit::chain;
   }
   phase_ = Phase::done;
 }

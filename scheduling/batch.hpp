@@ -135,8 +135,10 @@ struct Verdict {
   Epoch epoch;
   int cached = 0;             ///< Committed tokens now in the target's pages (before `tokens`).
   int window = 0;             ///< Tokens of the window that were there to be judged.
-  int judged = 0;             ///< Accepted plus first rejection, lookahead included.
-  int accepted = 0;           ///< Lookahead included.
+  int judged = 0;             ///< Accepted plus first rejection, lookahead and path included.
+  int accepted = 0;           ///< Lookahead and path included.
+  int path_judged = 0;        ///< Judged tokens of a path (execution/token_tree.hpp) among these.
+  int path_accepted = 0;      ///< Accepted tokens among these.
   int looked_up = 0;          ///< Judged tokens that a look-up beside the model wrote.
   int looked_up_accepted = 0; ///< Accepted tokens among these.
   int formed = 0;             ///< Tokens that the answer's form wrote, judged or not.
@@ -170,6 +172,9 @@ struct Verdict {
 
   /// Says whether the batch behind this one runs for the sequence, and has begun by now.
   bool goes_on() const { return !continuations.empty(); }
+  /// What became of the chain's own tokens.
+  int chain_judged() const { return judged - path_judged; }
+  int chain_accepted() const { return accepted - path_accepted; }
   /// What drafters did, without the form: acceptance and windows that steer are theirs.
   int drafters_window() const { return window - std::min(formed, window); }
   int drafters_judged() const { return judged - formed_judged; }

@@ -185,7 +185,8 @@ void Committer::count(Sequence& s, const Verdict& verdict) {
   base::add(t.fork_hits, verdict.hit == Hit::fork);
   base::add(t.tree_rows, verdict.tree_rows);
   base::add(t.tree_tokens, verdict.tree_tokens);
-  for (int k = 0; k < std::min<int>(verdict.accepted, int(t.accepted_by_position.size())); ++k)
+  for (int k = 0; k < std::min<int>(verdict.chain_accepted(), int(t.accepted_by_position.size()));
+       ++k)
     base::add(t.accepted_by_position[std::size_t(k)], 1);
 }
 

@@ -320,7 +320,8 @@ void DraftPlanning::learn(Sequence& s, const Verdict& verdict) {
     return;
   }
   const int own = verdict.drafters_window() * judged / verdict.drafters_judged();
-  s.health.observe(own, accepted + verdict.tree_tokens,
+  const int guessed = verdict.tree_tokens > 0 ? 1 : 0; // a token that no window would have brought
+  s.health.observe(own, accepted + guessed,
                    rows_cost(own + verdict.tree_rows) +
                        policy_.drafting_cost(plan_for(s).mode, own, acceptance(s)));
 }

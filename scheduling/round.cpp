@@ -105,25 +105,27 @@ std::optional<double> expected(const BatchEntry& entry, int window) {
 void note_guesses(const BatchEntry& entry, Verdict& verdict) {
   if (entry.next.early_end.least > 0)
     verdict.expected = expected(entry, verdict.window);
-  for (int i = 0; i < std::max(verdict.window, verdict.judged); ++i) {
+  const int judged = verdict.chain_judged();
+  const int accepted = verdict.chain_accepted();
+  for (int i = 0; i < std::max(verdict.window, judged); ++i) {
     const speculation::Writer writer = entry.round.chain->writer(entry.length + i);
     const bool formed = writer == speculation::Writer::form;
     verdict.formed += formed;
-    if (i >= verdict.judged)
+    if (i >= judged)
       continue;
     if (const auto& guesses = entry.round.chain->guesses(entry.length + i); guesses.count > 0)
-      verdict.by_margin.add(guesses.margin, i < verdict.accepted);
+      verdict.by_margin.add(guesses.margin, i < accepted);
     const bool looked_up = writer == speculation::Writer::lookup;
     verdict.looked_up += looked_up;
-    verdict.looked_up_accepted += looked_up && i < verdict.accepted;
+    verdict.looked_up_accepted += looked_up && i < accepted;
     verdict.formed_judged += formed;
-    verdict.formed_accepted += formed && i < verdict.accepted;
+    verdict.formed_accepted += formed && i < accepted;
   }
-  if (verdict.judged == verdict.accepted || verdict.tokens.empty())
+  if (judged == accepted || verdict.tokens.empty())
     return;
-  const sampling::Guesses& guesses = entry.round.chain->guesses(entry.length + verdict.accepted);
+  const sampling::Guesses& guesses = entry.round.chain->guesses(entry.length + accepted);
   verdict.guesses = guesses.count;
-  verdict.guess_rank = guesses.rank(verdict.tokens[std::size_t(verdict.accepted)]);
+  verdict.guess_rank = guesses.rank(verdict.tokens[std::size_t(accepted)]);
 }
 
 } // namespace paceline::scheduling

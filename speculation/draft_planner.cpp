@@ -226,7 +226,8 @@ DraftPass DraftPlanner::plan_behind(const DraftPass& before) const {
     const DraftRows& part = before.parts[i];
     const int draws = part.chain().next(1);
     const Frontier& at = part.sequence->at;
-    if (draws < 0 || draws > context(*part.sequence) || at.forking.beside ||
+    const bool forks_beside = at.forking.beside && at.forking.rows > 0;
+    if (draws < 0 || draws > context(*part.sequence) || forks_beside ||
         at.early_end.is_before(draws, part.chain(), at.length()))
       continue;
     DraftRows rows;

@@ -112,6 +112,7 @@ TEST_CASE(
   for (const bool free : {true, false}) {
     EngineOptions options = waiting(0, {});
     options.devices = {free ? "sim:10ms+0.01ms/row" : "sim:10ms+5ms/row"};
+    options.max_num_seqs = 1;
     const Outcome outcome = outcome_of(options, 12);
     CHECK((outcome.metrics.tree_rows > 500) == free);
     CHECK((outcome.metrics.tree_tokens > 50) == free);
