@@ -47,8 +47,7 @@ inline constexpr base::NumberField<EngineOptions> engine_numbers[] = {
         speculation::limits::fork_rows_max),
     engine_field<&EngineOptions::tree_rows>("EngineOptions::tree_rows", "--tree-rows",
                                             "Rows of a target step beside each window, for other "
-                                            "tokens than the drafted ones; auto: as "
-                                            "many as pay",
+                                            "tokens than the drafted ones; default: as many as pay",
                                             0, speculation::limits::tree_rows_max),
     engine_field<&EngineOptions::draft_top_k>(
         "EngineOptions::draft_top_k", "--draft-top-k",

@@ -121,8 +121,8 @@ void note_guesses(const BatchEntry& entry, Verdict& verdict) {
     verdict.formed_judged += formed;
     verdict.formed_accepted += formed && i < accepted;
   }
-  if (judged == accepted || verdict.tokens.empty())
-    return;
+  if (judged == accepted || int(verdict.tokens.size()) <= accepted)
+    return; // nothing was rejected, or nothing could be drawn in its place
   const sampling::Guesses& guesses = entry.round.chain->guesses(entry.length + accepted);
   verdict.guesses = guesses.count;
   verdict.guess_rank = guesses.rank(verdict.tokens[std::size_t(accepted)]);

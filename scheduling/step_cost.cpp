@@ -143,7 +143,7 @@ double StepCost::least_above_all(int rows, double context) const {
   const double slope =
       (least - least_seconds(before, context)) / (largest.rows.value - before.rows.value);
   return std::clamp(least + slope * (rows - largest.rows.value), least,
-                    least * rows / largest.rows.value);
+                    least * std::max(rows / largest.rows.value, 1.0));
 }
 
 double StepCost::least_seconds(int rows, double context) const {

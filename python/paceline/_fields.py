@@ -115,6 +115,7 @@ class EngineFields(TypedDict, total=False):
     window: int | None
     lookahead: Literal["auto", "none", "chain", "fork"]
     fork_rows: int
+    tree_rows: int | None
     faults: FaultFields
     trace_file: str
     progress: Callable[[str, float], object]

@@ -136,6 +136,34 @@ TEST_CASE("a verdict says how many tokens the draft itself expected to be accept
   CHECK_FALSE(expected());
 }
 
+TEST_CASE("a guess counts where a token was rejected, whatever came of it, and another was drawn") {
+  OneRound round;
+  const auto rank = [&](Tokens tokens, int judged, int path_judged) {
+    Verdict verdict;
+    verdict.window = 2;
+    verdict.judged = judged;
+    verdict.accepted = verdict.path_accepted = path_judged;
+    verdict.path_judged = path_judged;
+    verdict.tokens = std::move(tokens);
+    note_guesses(round.entry, verdict);
+    return std::pair(verdict.guesses, verdict.guess_rank);
+  };
+  const auto chain = std::make_shared<Chain>(1);
+  const int length = round.entry.length;
+  chain->begin(length, length + 2, length + 2);
+  sampling::Guesses guesses;
+  guesses.tokens = {6, 7};
+  guesses.count = 2;
+  for (int i = length; i < length + 2; ++i) {
+    chain->bind(i + 1);
+    chain->put(i, 5, nullptr, guesses);
+  }
+  round.entry.round.chain = chain;
+  CHECK(rank({7}, 1, 0) == std::pair(2, 1));
+  CHECK(rank({6, 4, 3}, 2, 1) == std::pair(2, 0)); // a path went on behind it
+  CHECK(rank({}, 1, 0) == std::pair(0, -1));       // no token could be drawn
+}
+
 TEST_CASE("without a next chain nothing is drafted behind a miss") {
   OneRound round;
   round.entry.next = {};
