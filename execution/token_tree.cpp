@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <span>
 #include <utility>
 
 namespace paceline::execution {
@@ -10,87 +11,79 @@ namespace {
 using scheduling::BatchEntry;
 using speculation::Chain;
 
-/// A row that a path could have: its guess, or the token so far behind it.
+/// A row that the tree could have: a guess, or a token that was drafted behind it.
 struct Node {
-  std::size_t path = 0;
-  double chance = 0; ///< Chance that it brings a token: all of its path before it comes true.
+  int position = 0; ///< The guess's.
+  TokenId guess = 0;
+  const Chain::Fork* fork = nullptr; ///< What was drafted behind the guess; null: nothing.
+  int depth = 0;                     ///< Tokens ahead of it on its path.
+  /// Chance that it brings a token: all of its path up to it comes true. No less than that of a
+  /// node behind it.
+  double chance = 0;
 };
 
-speculation::ChainRef fork_at(const std::vector<Chain::Fork>& forks, int position, TokenId token) {
+const Chain::Fork* fork_at(std::span<const Chain::Fork> forks, int position, TokenId token) {
   const auto at = std::ranges::find_if(forks, [&](const Chain::Fork& fork) {
     return fork.position == position && fork.token == token;
   });
-  return at == forks.end() ? nullptr : at->chain;
+  return at == forks.end() ? nullptr : &*at;
 }
 
-/// Lists all paths with a guess in place of one of the window's tokens, and their rows.
-class Candidates {
-public:
-  Candidates(const BatchEntry& entry, int window) : entry_(entry), end_(entry.length + window) {
-    const Chain& chain = *entry.round.chain;
-    const std::vector<Chain::Fork> forks = chain.forks();
-    double reached = 1;
-    for (int position = entry.length; position < end_; ++position) {
-      const sampling::Guesses& guesses = chain.guesses(position);
-      for (int rank = 0; rank < guesses.count; ++rank) {
-        const TokenId token = guesses.tokens[std::size_t(rank)];
-        if (!ends_text(token))
-          add(position, token, odds().outcome(reached, guesses, rank),
-              fork_at(forks, position, token));
-      }
-      reached *= odds().accepted(guesses);
+/// Adds a guess and what is drafted behind it before `end`. Where a token of its fork is being
+/// drawn nothing is added: that is bound, so it is judged with the fork, later.
+void add_path(std::vector<Node>& nodes, Node node, int end, const sampling::Odds& odds) {
+  const Chain* const chain = node.fork ? node.fork->chain.get() : nullptr;
+  const int bound = chain ? chain->bound() : node.position + 1;
+  if (chain && chain->drawn() < bound)
+    return;
+  nodes.push_back(node);
+  double reached = node.chance;
+  for (int i = node.position + 1; i < std::min(bound, end); ++i) {
+    ++node.depth;
+    node.chance = reached * odds.acceptance; // whichever token it is
+    nodes.push_back(node);
+    reached *= odds.accepted(chain->guesses(i));
+  }
+}
+
+/// Lists all rows that the tree could have, the likeliest first. end: of the window.
+std::vector<Node> nodes_of(const BatchEntry& entry, int end, std::span<const Chain::Fork> forks) {
+  const std::vector<TokenId>& last = entry.spec->end_of_text;
+  const sampling::Odds& odds = entry.round.tree.odds;
+  std::vector<Node> nodes;
+  double reached = 1;
+  for (int position = entry.length; position < end; ++position) {
+    const sampling::Guesses& guesses = entry.round.chain->guesses(position);
+    for (int rank = 0; rank < guesses.count; ++rank) {
+      const TokenId guess = guesses.tokens[std::size_t(rank)];
+      if (std::ranges::find(last, guess) == last.end()) // else nothing comes behind it
+        add_path(nodes,
+                 {position, guess, fork_at(forks, position, guess), 0,
+                  odds.outcome(reached, guesses, rank)},
+                 end, odds);
     }
+    reached *= odds.accepted(guesses);
   }
+  std::ranges::stable_sort(nodes, std::greater(), &Node::chance);
+  return nodes;
+}
 
-  /// Takes the likeliest rows. A row is never likelier than those that it stands behind.
-  std::vector<TreePath> best() {
-    std::ranges::stable_sort(nodes_, std::greater(), &Node::chance);
-    std::vector<int> counts(paths_.size());
-    int rows = 0;
-    for (const Node& node : nodes_) {
-      if (rows == entry_.round.tree.rows || node.chance < entry_.round.tree.least)
-        break;
-      ++rows;
-      ++counts[node.path];
-      paths_[node.path].expected += node.chance;
-    }
-    for (std::size_t i = 0; i < paths_.size(); ++i)
-      paths_[i].tokens.resize(std::size_t(counts[i]));
-    std::erase_if(paths_, [](const TreePath& path) { return path.tokens.empty(); });
-    return std::move(paths_);
+/// Adds a row to its path, which has all rows ahead of it by now.
+void take(std::vector<TreePath>& paths, const Node& node) {
+  if (node.depth == 0) {
+    TreePath& begun = paths.emplace_back();
+    begun.position = node.position;
+    begun.chain = node.fork ? node.fork->chain : nullptr;
+    begun.tokens = {node.guess};
+    begun.expected = node.chance;
+    return;
   }
-
-private:
-  const sampling::Odds& odds() const { return entry_.round.tree.odds; }
-
-  bool ends_text(TokenId token) const {
-    return std::ranges::find(entry_.spec->end_of_text, token) != entry_.spec->end_of_text.end();
-  }
-
-  /// Adds a path. There is none where a token of its fork is being drawn: that is bound, so it is
-  /// judged with the fork, later.
-  void add(int position, TokenId guess, double chance, speculation::ChainRef fork) {
-    const int bound = fork ? fork->bound() : position + 1;
-    if (fork && fork->drawn() < bound)
-      return;
-    TreePath path;
-    path.position = position;
-    path.tokens.push_back(guess);
-    nodes_.push_back({paths_.size(), chance});
-    for (int i = position + 1; i < std::min(bound, end_); ++i) {
-      path.tokens.push_back(fork->token(i));
-      nodes_.push_back({paths_.size(), chance * odds().acceptance}); // whichever token it is
-      chance *= odds().accepted(fork->guesses(i));
-    }
-    path.chain = std::move(fork);
-    paths_.push_back(std::move(path));
-  }
-
-  const BatchEntry& entry_;
-  int end_;
-  std::vector<TreePath> paths_;
-  std::vector<Node> nodes_;
-};
+  TreePath& path = *std::ranges::find_if(paths, [&](const TreePath& of) {
+    return of.position == node.position && of.tokens.front() == node.guess;
+  });
+  path.tokens.push_back(path.chain->token(node.position + node.depth));
+  path.expected += node.chance;
+}
 
 /// Gives a path its pages. False: there are not enough, since the sequences' own need comes first.
 bool take_pages(TreePath& path, const BatchEntry& entry, gpu::KvPool& pool) {
@@ -115,9 +108,17 @@ bool take_pages(TreePath& path, const BatchEntry& entry, gpu::KvPool& pool) {
 } // namespace
 
 std::vector<TreePath> tree_paths(const BatchEntry& entry, int window, gpu::KvPool& pool) {
-  if (entry.round.tree.rows == 0 || window == 0 || pool.shape().state_bytes > 0)
+  const scheduling::TreeRows& tree = entry.round.tree;
+  if (tree.rows == 0 || window == 0 || pool.shape().state_bytes > 0)
     return {}; // A state is of one chain.
-  std::vector<TreePath> paths = Candidates(entry, window).best();
+  const std::vector<Chain::Fork> forks = entry.round.chain->forks();
+  std::vector<TreePath> paths;
+  int rows = 0;
+  for (const Node& node : nodes_of(entry, entry.length + window, forks)) {
+    if (rows++ == tree.rows || node.chance < tree.least)
+      break;
+    take(paths, node);
+  }
   for (std::size_t i = 0; i < paths.size(); ++i)
     if (!take_pages(paths[i], entry, pool))
       paths.resize(i);

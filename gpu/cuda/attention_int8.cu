@@ -14,7 +14,8 @@ struct Int8Chunk {
   alignas(16) std::int8_t keys[attention_chunk][dims + pad_codes];
   alignas(16) std::int8_t values[attention_chunk][dims + pad_codes];
   float key_scales[attention_chunk];
-  /// Those of a chunk, and of the next, whose keys come before the chunk's weights are found.
+  /// The scales of a chunk's values, and of the next chunk's: its keys come before this one's
+  /// weights are found.
   float value_scales[2][attention_chunk];
 
   /// Fetches a chunk's keys and all scales, with zeros for positions that no row sees, and for

@@ -1,5 +1,4 @@
-// Where a GGUF file has the rows of tensors that are in another order in a folder, and in which
-// shape.
+// The places and shapes of rows in a GGUF file, where these are not those of a folder.
 #pragma once
 
 #include "gpu/recurrence.hpp"

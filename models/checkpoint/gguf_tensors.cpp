@@ -263,7 +263,7 @@ Result<std::vector<float>> GgufTensors::vector(TensorKey key, int size) {
   std::vector<std::int64_t> shape{size};
   if (norm_parts_ > 0 && (key.role == TensorRole::speed || key.role == TensorRole::skip))
     shape = {size, 1};
-  // Of one row llama.cpp's own tools write a vector.
+  // llama.cpp's own tools write a norm of one row as a vector.
   const GgufTensor* stored = files_->tensor(name(key));
   const bool flat = norm_parts_ == 1 && stored && stored->shape.size() == 1;
   if (norm_parts_ > 0 && key.role == TensorRole::recurrence_norm && !flat)

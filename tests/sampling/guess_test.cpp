@@ -146,3 +146,22 @@ TEST_CASE("chances of outcomes add up, and more rows cover more of them") {
   for (int rows = 0; rows < all; ++rows)
     CHECK(odds.hit(4, rows) < odds.hit(4, rows + 1));
 }
+
+TEST_CASE("rows beside a window bring what docs/theory.md says, the likeliest most") {
+  Odds odds;
+  odds.acceptance = 0.6;
+  const std::vector<double> gains = odds.tree_gains(5, 200, true);
+  CHECK(gains[0] == 0);
+  CHECK(gains[1] == doctest::Approx(0.4 * odds.guess[0]));
+  CHECK(gains[2] - gains[1] == doctest::Approx(0.6 * 0.4 * odds.guess[0])); // at 1, or behind it
+  CHECK(gains[8] == doctest::Approx(0.444).epsilon(0.001));
+  CHECK(gains[16] == doctest::Approx(0.631).epsilon(0.001));
+  CHECK(gains[48] == doctest::Approx(0.968).epsilon(0.001));
+  double all = 0; // each rejected position's guesses, and what stands behind them
+  for (int position = 0; position < 5; ++position)
+    for (int behind = 0; behind < 5 - position; ++behind)
+      for (const double guess : odds.guess)
+        all += std::pow(0.6, position + behind) * 0.4 * guess;
+  CHECK(gains[200] == doctest::Approx(all));
+  CHECK(odds.tree_gains(5, 200, false)[200] < gains[200]);
+}
