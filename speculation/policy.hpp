@@ -98,7 +98,9 @@ private:
   enum class Strategy { without_model, sync, overlap };
   static constexpr Strategy all_strategies[] = {Strategy::without_model, Strategy::sync,
                                                 Strategy::overlap};
-  static constexpr std::size_t loads = 9; // sequences: 1, 2, up to 4, up to 8, ...
+  static constexpr double clear_lead = 1.03; // a rate below this lead changes nothing
+  static constexpr double rounds_timed = 4;  // rounds that say well enough what a round takes
+  static constexpr std::size_t loads = 9;    // sequences: 1, 2, up to 4, up to 8, ...
 
   /// What is known of a strategy under a load.
   struct Arm {
