@@ -10,6 +10,7 @@ add_library(xgrammar STATIC ${xgrammar_sources})
 target_include_directories(xgrammar SYSTEM PUBLIC "${xgrammar}/include"
   "${xgrammar}/3rdparty/dlpack/include")
 target_include_directories(xgrammar SYSTEM PRIVATE "${xgrammar}/3rdparty/picojson")
+target_include_directories(xgrammar PRIVATE "${PROJECT_SOURCE_DIR}")
 target_compile_definitions(xgrammar PUBLIC
   XGRAMMAR_ENABLE_CPPTRACE=0 XGRAMMAR_ENABLE_INTERNAL_CHECK=0 XGRAMMAR_LOG_CUSTOMIZE=1)
 target_compile_features(xgrammar PRIVATE cxx_std_17)

@@ -1,6 +1,7 @@
 #include "constraints/compiler.hpp"
 
 #include "constraints/answer_form.hpp"
+#include "constraints/bounded_strings.hpp"
 #include "constraints/budget.hpp"
 #include "constraints/form_check.hpp"
 #include "constraints/limits.hpp"
@@ -131,7 +132,7 @@ private:
     const std::lock_guard lock(kept_mutex_);
     kept_.insert(kept_.begin(), {form, compiled, bytes});
     kept_bytes_ += bytes;
-    while (kept_.size() > 1 && kept_bytes_ > limits::compiled_bytes_max) {
+    while (kept_.size() > 1 && (kept_bytes_ > limits::compiled_bytes_max || room_->full())) {
       kept_bytes_ -= kept_.back().bytes;
       kept_.pop_back();
     }
@@ -144,6 +145,7 @@ private:
 
   Result<CompiledForm> compile_anew(const Constraint& form) {
     const Warnings warnings;
+    const MaskRoom::Use room(room_);
     try {
       const Budget budget(limits::compile_seconds_max);
       auto compiled = compiled_by_kind(form);
@@ -211,6 +213,7 @@ private:
 
   static constexpr const char* any_object = R"({"type":"object"})";
   const Vocabulary vocabulary_;
+  const std::shared_ptr<MaskRoom> room_ = std::make_shared<MaskRoom>(limits::string_masks_kept);
 
   std::mutex compile_mutex_; ///< Guards the two below, which exist once a form was asked for.
   std::optional<xgrammar::GrammarCompiler> compiler_;

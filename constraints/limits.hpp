@@ -20,6 +20,11 @@ inline constexpr std::int64_t form_count_max = 100'000;
 inline constexpr int whitespace_max = 16;
 /// A form that takes more seconds of computing to compile is refused.
 inline constexpr double compile_seconds_max = 5;
+/// Strings of more characters are counted as they are read, which takes some ten milliseconds a
+/// mask where the vocabulary is large.
+inline constexpr int string_states_max = 1024;
+/// The forms of an engine keep so many masks of bounded strings, a bit for each token.
+inline constexpr std::size_t string_masks_kept = 4096;
 /// A request ends whose form takes more seconds of computing to say what may follow one output.
 inline constexpr double mask_seconds_max = 0.05;
 /// An engine keeps so many bytes of compiled forms, for whoever asks for them again.

@@ -14,6 +14,13 @@
 
 namespace paceline::testing {
 
+inline std::string repeated(const std::string& text, int times) {
+  std::string out;
+  for (int i = 0; i < times; ++i)
+    out += text;
+  return out;
+}
+
 /// A compiler of forms, with the tokens that texts are made of.
 class Forms {
 public:

@@ -12,13 +12,6 @@ using namespace paceline::testing;
 
 namespace {
 
-std::string repeated(const std::string& text, int times) {
-  std::string out;
-  for (int i = 0; i < times; ++i)
-    out += text;
-  return out;
-}
-
 std::string nested(const std::string& opening, const std::string& inside,
                    const std::string& closing, int depth) {
   return repeated(opening, depth) + inside + repeated(closing, depth);
