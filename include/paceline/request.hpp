@@ -74,7 +74,7 @@ struct Constraint {
   Kind kind = Kind::json;
   std::string text{};                 ///< The schema, expression, grammar or tag.
   std::vector<std::string> choices{}; ///< Texts, for `choice`.
-  /// For JSON: blanks may stand between its parts. false: there is one behind each comma and colon,
+  /// Blanks may stand between the parts of JSON. false: there is one behind each comma and colon,
   /// and no other, so that the form leaves less to the model, and drafts more.
   bool any_whitespace = true;
 };
