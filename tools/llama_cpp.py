@@ -65,3 +65,13 @@ def quantize(programs, gguf, kind):
     if not to.exists():
         run(programs / "llama-quantize", gguf, to, kind, THREADS, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return to
+
+
+def enlarge(program, scale):
+    """The folder of the enlarged target; the draft is the demo pair's."""
+    pair = HOME / f"pair-{scale}"
+    if not (pair / "target").exists():
+        say(f"enlarging the demo target to {scale}")
+        run(program, "bench", "--scale", scale, "--keep-scaled", pair, "--num-prompts", 1, "--repetitions", 1, "-n", 1,
+            "--speculation", "off", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return pair / "target"
