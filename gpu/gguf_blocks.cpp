@@ -64,43 +64,50 @@ void set_leasts(ScaledBlock& to, int parts, const F& least) {
     to.leasts[std::size_t(i)] = std::int8_t(least(i));
 }
 
-/// Makes a block that consists of one part.
-ScaledBlock of_one_part(half scale, half least = 0) {
-  ScaledBlock out;
-  out.scale = scale;
-  out.least = least;
-  out.scales[0] = out.leasts[0] = 1;
-  return out;
+/// Sets the 32 codes of a block to the four bits that 16 bytes have of each.
+void set_nibbles(ScaledBlock& to, const std::uint8_t* bytes) {
+  set_codes(to, 16, [&](int i) { return low(bytes[i]); });
+  for (std::size_t i = 0; i < 16; ++i)
+    to.codes[16 + i] = std::uint8_t(high(bytes[i]));
 }
 
-ScaledBlock load(const Q4_0& b) {
-  ScaledBlock out = of_one_part(b.scale);
-  set_codes(out, small, [&](int i) { return nibble(b.codes, i); });
-  return out;
+void add_fifth_bits(ScaledBlock& to, const std::uint8_t* bits) {
+  for (int i = 0; i < small; ++i)
+    to.codes[std::size_t(i)] |= std::uint8_t(bit(bits, i) << 4);
 }
 
-ScaledBlock load(const Q4_1& b) {
-  ScaledBlock out = of_one_part(b.scale, b.least);
-  set_codes(out, small, [&](int i) { return nibble(b.codes, i); });
-  return out;
+/// Sets what a block has that consists of one part.
+void set_one_part(ScaledBlock& to, half scale, half least = 0) {
+  to.scale = scale;
+  to.least = least;
+  to.scales[0] = to.leasts[0] = 1;
 }
 
-ScaledBlock load(const Q5_0& b) {
-  ScaledBlock out = of_one_part(b.scale);
-  set_codes(out, small, [&](int i) { return nibble(b.codes, i) | bit(b.high, i) << 4; });
-  return out;
+void load(const Q4_0& b, ScaledBlock& out) {
+  set_one_part(out, b.scale);
+  set_nibbles(out, b.codes);
 }
 
-ScaledBlock load(const Q5_1& b) {
-  ScaledBlock out = of_one_part(b.scale, b.least);
-  set_codes(out, small, [&](int i) { return nibble(b.codes, i) | bit(b.high, i) << 4; });
-  return out;
+void load(const Q4_1& b, ScaledBlock& out) {
+  set_one_part(out, b.scale, b.least);
+  set_nibbles(out, b.codes);
 }
 
-ScaledBlock load(const Q8_0& b) {
-  ScaledBlock out = of_one_part(b.scale);
+void load(const Q5_0& b, ScaledBlock& out) {
+  set_one_part(out, b.scale);
+  set_nibbles(out, b.codes);
+  add_fifth_bits(out, b.high);
+}
+
+void load(const Q5_1& b, ScaledBlock& out) {
+  set_one_part(out, b.scale, b.least);
+  set_nibbles(out, b.codes);
+  add_fifth_bits(out, b.high);
+}
+
+void load(const Q8_0& b, ScaledBlock& out) {
+  set_one_part(out, b.scale);
   set_codes(out, small, [&](int i) { return b.codes[i]; });
-  return out;
 }
 
 /// Returns two bits of element i; each 32 bytes hold those of 128 elements.
@@ -108,19 +115,17 @@ int two_bits(const std::uint8_t* codes, int i) {
   return codes[i / 128 * 32 + i % 32] >> (2 * (i % 128 / 32)) & 3;
 }
 
-ScaledBlock load(const Q2_K& b) {
-  ScaledBlock out;
+void load(const Q2_K& b, ScaledBlock& out) {
   out.scale = b.scale;
   out.least = negative(b.least);
   set_scales(out, large / 16, [&](int i) { return low(b.scales[i]); });
   set_leasts(out, large / 16, [&](int i) { return high(b.scales[i]); });
   set_codes(out, large, [&](int i) { return two_bits(b.codes, i); });
-  return out;
 }
 
-ScaledBlock load(const Q3_K& b) {
-  ScaledBlock out;
+void load(const Q3_K& b, ScaledBlock& out) {
   out.scale = b.scale;
+  out.least = 0;
   set_scales(out, large / 16, [&](int i) {
     const int low_bits = i < 8 ? low(b.scales[i]) : high(b.scales[i - 8]);
     const int high_bits = b.scales[8 + i % 4] >> (2 * (i / 4)) & 3;
@@ -128,7 +133,6 @@ ScaledBlock load(const Q3_K& b) {
   });
   set_codes(out, large,
             [&](int i) { return two_bits(b.codes, i) | (b.high[i % 32] >> (i / 32) & 1) << 2; });
-  return out;
 }
 
 /// Sets eight scales and eight least values of six bits each. The first four of either are the low
@@ -149,53 +153,49 @@ int four_bits(const std::uint8_t* codes, int i) {
   return i % 64 < 32 ? low(byte) : high(byte);
 }
 
-ScaledBlock load(const Q4_K& b) {
-  ScaledBlock out;
+void load(const Q4_K& b, ScaledBlock& out) {
   out.scale = b.scale;
   out.least = negative(b.least);
   set_six_bits(out, b.scales);
   set_codes(out, large, [&](int i) { return four_bits(b.codes, i); });
-  return out;
 }
 
-ScaledBlock load(const Q5_K& b) {
-  ScaledBlock out;
+void load(const Q5_K& b, ScaledBlock& out) {
   out.scale = b.scale;
   out.least = negative(b.least);
   set_six_bits(out, b.scales);
   set_codes(out, large,
             [&](int i) { return four_bits(b.codes, i) | (b.high[i % 32] >> (i / 32) & 1) << 4; });
-  return out;
 }
 
-ScaledBlock load(const Q6_K& b) {
-  ScaledBlock out;
+void load(const Q6_K& b, ScaledBlock& out) {
   out.scale = b.scale;
+  out.least = 0;
   set_scales(out, large / 16, [&](int i) { return b.scales[i]; });
   set_codes(out, large, [&](int i) {
     const std::uint8_t byte = b.low[i / 128 * 64 + i % 64];
     return (i % 128 < 64 ? low(byte) : high(byte)) | two_bits(b.high, i) << 4;
   });
-  return out;
 }
 
-ScaledBlock load(const Iq4Nl& b) {
-  ScaledBlock out = of_one_part(b.scale);
-  set_codes(out, small, [&](int i) { return nibble(b.codes, i); });
-  return out;
+void load(const Iq4Nl& b, ScaledBlock& out) {
+  set_one_part(out, b.scale);
+  set_nibbles(out, b.codes);
 }
 
-ScaledBlock load(const Iq4Xs& b) {
-  ScaledBlock out;
+void load(const Iq4Xs& b, ScaledBlock& out) {
   out.scale = b.scale;
+  out.least = 0;
   set_scales(out, large / 32, [&](int i) {
     const int low_bits = i % 2 == 0 ? low(b.low[i / 2]) : high(b.low[i / 2]);
     const int high_bits = b.high[i / 4] >> (2 * (i % 4)) & 3;
     return (low_bits | high_bits << 4) - 32;
   });
   set_codes(out, large, [&](int i) { return nibble(b.codes + i / 32 * 16, i % 32); });
-  return out;
 }
+
+template <class Block>
+concept has_codes = requires(const Block& b, ScaledBlock& to) { load(b, to); };
 
 void decode(const Mxfp4& b, float* values) {
   const float scale = decode_scale(b.scale);
@@ -260,12 +260,11 @@ std::size_t block_bytes(GgufFormat format) noexcept {
   return with_block(format, [](const auto& block) { return sizeof block; });
 }
 
-ScaledBlock load_block(const ScaledCodes& how, const std::byte* block) {
-  return with_block(how.format, [&](auto own) -> ScaledBlock {
+void load_block(const ScaledCodes& how, const std::byte* block, ScaledBlock& to) {
+  with_block(how.format, [&](auto own) {
     std::memcpy(&own, block, sizeof own);
-    if constexpr (requires { load(own); })
-      return load(own);
-    return {};
+    if constexpr (has_codes<decltype(own)>)
+      load(own, to);
   });
 }
 
@@ -282,10 +281,13 @@ void decode_block(const ScaledCodes& how, const ScaledBlock& block, float* value
 void decode_block(GgufFormat format, const std::byte* block, float* values) {
   with_block(format, [&](auto own) {
     std::memcpy(&own, block, sizeof own);
-    if constexpr (requires { load(own); })
-      decode_block(scaled_codes(*weight_format(format)), load(own), values);
-    else
+    if constexpr (has_codes<decltype(own)>) {
+      ScaledBlock scaled;
+      load(own, scaled);
+      decode_block(scaled_codes(*weight_format(format)), scaled, values);
+    } else {
       decode(own, values);
+    }
   });
 }
 

@@ -77,7 +77,8 @@ struct ScaledBlock {
   std::array<std::int8_t, gguf::large / 16> leasts{};
   std::array<std::uint8_t, gguf::large> codes{};
 };
-ScaledBlock load_block(const ScaledCodes& how, const std::byte* block);
+/// Unpacks a block. What its format has none of stays as it is in `to`: other parts, other codes.
+void load_block(const ScaledCodes& how, const std::byte* block, ScaledBlock& to);
 /// Decodes an unpacked block. values: [how.block]
 void decode_block(const ScaledCodes& how, const ScaledBlock& block, float* values);
 

@@ -253,9 +253,13 @@ void PackedWeight::quantize_lane(const HostMatrix& part, int row, int output) {
 void PackedWeight::fill_codes(const HostMatrix& part, int first_output) {
   const ScaledCodes& how = codes();
   const auto* from = static_cast<const std::byte*>(part.data);
+  const std::size_t bytes = gpu::block_bytes(how.format);
+  ScaledBlock block;
   for (int r = 0; r < part.rows; ++r)
-    for (int i = 0; i < inputs_ / how.block; ++i, from += gpu::block_bytes(how.format))
-      fill_block(load_block(how, from), first_output + r, i);
+    for (int i = 0; i < inputs_ / how.block; ++i, from += bytes) {
+      load_block(how, from, block);
+      fill_block(block, first_output + r, i);
+    }
 }
 
 void PackedWeight::fill_block(const ScaledBlock& block, int output, int index) {

@@ -82,8 +82,9 @@ void put_scaled(const HostMatrix& part, int row, int output, std::byte* tile) {
   const auto* from =
       static_cast<const std::byte*>(part.data) +
       std::size_t(row) * std::size_t(part.cols / how.block) * block_bytes(how.format);
+  ScaledBlock block;
   for (int first = 0; first < part.cols; first += how.block, from += block_bytes(how.format)) {
-    const ScaledBlock block = load_block(how, from);
+    load_block(how, from, block);
     put_record(format, block, output, first, tile);
     for (int i = 0; i < how.block; ++i)
       put_code(format, block.codes[std::size_t(i)], output, first + i, tile);
