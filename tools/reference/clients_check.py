@@ -17,11 +17,16 @@ import urllib.request
 os.environ |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_TELEMETRY": "False",
                "LANGCHAIN_TRACING_V2": "false"}
 
+import instructor
 import litellm
+import openai
 import pydantic
 from langchain_openai import ChatOpenAI
 from llama_index.core.llms import ChatMessage
 from llama_index.llms.openai_like import OpenAILike
+from pydantic_ai import Agent, NativeOutput
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
 from served import Checks, server
 
 QUESTION = "def fibonacci(n):"
@@ -84,6 +89,29 @@ def llama_index(base):
     assert model.chat(messages).message.content == said(base)
     assert "".join(part.delta or "" for part in model.stream_chat(messages)) == said(base)
     assert model.complete(QUESTION).text == said(base)
+
+
+@checks.add
+def structured_by_instructor(base):
+    client = instructor.from_openai(openai.OpenAI(base_url=base, api_key="unused"),
+                                    mode=instructor.Mode.JSON_SCHEMA)
+    for seed in range(3):
+        answer = client.chat.completions.create(
+            model="demo", messages=CHAT, response_model=Weather, max_tokens=100, seed=seed,
+            max_retries=0)
+        assert isinstance(answer, Weather), answer
+    parts = list(client.chat.completions.create_partial(
+        model="demo", messages=CHAT, response_model=Weather, max_tokens=100, max_retries=0))
+    assert isinstance(parts[-1].raining, bool), parts
+
+
+@checks.add
+def pydantic_ai(base):
+    model = OpenAIChatModel("demo", provider=OpenAIProvider(base_url=base, api_key="unused"))
+    settings = {"max_tokens": TOKENS, "temperature": 0}
+    assert Agent(model, model_settings=settings).run_sync(QUESTION).output == said(base)
+    held = Agent(model, output_type=NativeOutput(Weather), model_settings={"max_tokens": 100})
+    assert isinstance(held.run_sync(QUESTION).output, Weather)
 
 
 @checks.add
