@@ -195,7 +195,9 @@ void load(const Iq4Xs& b, ScaledBlock& out) {
 }
 
 template <class Block>
-concept has_codes = requires(const Block& b, ScaledBlock& to) { load(b, to); };
+concept has_codes = requires(const Block& b, ScaledBlock& to) {
+  load(b, to);
+};
 
 void decode(const Mxfp4& b, float* values) {
   const float scale = decode_scale(b.scale);

@@ -130,12 +130,13 @@ TEST_CASE("bytes are followed through an automaton, in any order of tokens") {
   constraints::ByteWalk walk(automaton, 0);
   const std::vector<std::string> takes = {"", "a", "abc", "abcé", "b", "c", "cé", "é", "\xc3"};
   const std::vector<std::string> refuses = {"abd", "abda", "x", "éa", "éé", "\xa9", "\xc3\xa8"};
-  for (int round = 0; round < 2; ++round)
-    for (std::size_t n = 0; n < takes.size(); ++n) {
-      CHECK_MESSAGE(walk.takes(takes[n]), takes[n]);
-      CHECK_MESSAGE(!walk.takes(refuses[n % refuses.size()]), refuses[n % refuses.size()]);
-      CHECK_MESSAGE(walk.takes(takes[takes.size() - 1 - n]), takes[takes.size() - 1 - n]);
-    }
+  for (std::size_t n = 0; n < takes.size(); ++n) {
+    const std::string& refused = refuses[n % refuses.size()];
+    CHECK_MESSAGE(walk.takes(takes[n]), takes[n]);
+    for (const std::string& more : {refused, refused + "a"})
+      CHECK_MESSAGE(!walk.takes(more), more);
+    CHECK_MESSAGE(walk.takes(takes[takes.size() - 1 - n]), takes[takes.size() - 1 - n]);
+  }
 }
 
 TEST_CASE("masks are kept while there is room, and are right without") {
