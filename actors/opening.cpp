@@ -70,6 +70,7 @@ public:
         .and_then([this] { return read_defaults(); })
         .and_then([this] { return configure_target(); })
         .map([this] { configure_others(); })
+        .and_then([this] { return check_trees(); })
         .and_then([this] { return add_draft(); })
         .and_then([this] { return prepare_standby(); })
         .map([this] { return std::move(context_); });
@@ -84,6 +85,7 @@ private:
   Result<void> read_defaults();
   Result<void> configure_target();
   void configure_others();
+  Result<void> check_trees() const;
   std::size_t stages_with_layers() const;
   SchedulerParts scheduler_parts() const;
   Result<void> add_draft();
@@ -356,6 +358,19 @@ void ContextBuilder::configure_others() {
   context_.constraints = std::make_shared<constraints::Compiler>(constraints::Vocabulary{
       context_.tokenizer, vocabulary_of(target_), context_.defaults.end_of_text});
   parts.sampler.telemetry = parts.telemetry;
+}
+
+/// Refuses rows for token trees where nothing makes any.
+Result<void> ContextBuilder::check_trees() const {
+  const speculation::PolicyOptions& policy = context_.parts.scheduler.policy;
+  if (options_.tree_rows.value_or(0) == 0 || policy.mode == SpeculationMode::off ||
+      policy.tree_rows_max > 0)
+    return {};
+  return fail(ErrorCode::unsupported,
+              fmt::format("EngineOptions::tree_rows is {}, where no windows have rows beside them",
+                          *options_.tree_rows),
+              "leave it out: token trees are of a draft model that is waited for, of a target that "
+              "is in one piece and without recurrent layers");
 }
 
 /// Returns how many stages need a batch of their own. A head alone is on a device that has layers

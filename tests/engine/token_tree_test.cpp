@@ -1,5 +1,6 @@
 // Rows beside windows: guesses that took a rejected token's place, and what was drafted behind
 // them.
+#include "tests/engine/draft_checks.hpp"
 #include "tests/support/engine_fixture.hpp"
 #include "tests/support/requests.hpp"
 
@@ -125,4 +126,21 @@ TEST_CASE("A sequence without pages to spare goes on without rows beside its win
   options.page_tokens = 4;
   options.kv_memory_bytes = 4096;
   CHECK(outcome_of(options).tokens == tokens);
+}
+
+TEST_CASE("Rows for token trees are refused where no windows have any beside them") {
+  const EngineOptions rows = waiting(4, 8);
+  EngineOptions ahead = rows;
+  ahead.speculation = SpeculationMode::overlap;
+  EngineOptions stages = rows;
+  stages.devices = {stages.devices.front(), stages.devices.front()};
+  EngineOptions lookup = rows;
+  lookup.drafters = {"suffix"};
+  for (const EngineOptions& options : {ahead, stages, lookup})
+    check_refused(options, {"EngineOptions::tree_rows is 8", "no windows have rows"});
+  EngineOptions off = ahead;
+  off.speculation = SpeculationMode::off;
+  ahead.tree_rows = 0;
+  for (const EngineOptions& options : {off, ahead})
+    open_engine(options);
 }
