@@ -54,7 +54,7 @@ public:
 
   /// Returns whether the rule takes the whole token and has not ended before. It may say false of a
   /// token that is taken by one of several paths; true is always so. Tokens in their order go
-  /// fastest.
+  /// fastest. A token must outlive the next call.
   bool takes(const std::string& token) {
     const auto differs = std::mismatch(token.begin(), token.end(), last_.begin(), last_.end());
     const auto shared = std::size_t(differs.first - token.begin());
