@@ -50,10 +50,14 @@ void pack_words(int bits, const std::uint8_t* codes, std::uint32_t* words) {
     std::memcpy(words, codes, mx_block);
     return;
   }
-  const int run = bits == 4   ? 8
-                  : bits == 6 ? 16
-                              : 32; // Codes after which the order repeats itself.
-  const int above = bits - 4;       // Bits of a code that are in a run's last word.
+  if (bits == 4) {
+    for (int first = 0; first < mx_block; first += 8)
+      *words++ = (four_bytes(codes + first) & low_bits) | (four_bytes(codes + first + 4) & low_bits)
+                                                              << 4;
+    return;
+  }
+  const int run = bits == 6 ? 16 : 32; // Codes after which the order repeats itself.
+  const int above = bits - 4;          // Bits of a code that are in a run's last word.
   const std::uint32_t above_bits = above == 1 ? single_bits : pair_bits;
   for (int first = 0; first < mx_block; first += run) {
     std::uint32_t last = 0;
@@ -63,8 +67,7 @@ void pack_words(int bits, const std::uint8_t* codes, std::uint32_t* words) {
       last |= (all >> 4 & above_bits) << above * four;
     }
     words += run / 8;
-    if (above > 0)
-      *words++ = last;
+    *words++ = last;
   }
 }
 
