@@ -218,6 +218,11 @@ TEST_CASE("forms are compiled and asked from many threads at once") {
   Forms forms;
   const auto shared = forms.compile(Constraint::Kind::grammar, "root ::= \"a\"{1,40}").value();
   const std::vector<TokenId> as = forms.tokenizer().encode(repeated("a", 20), false);
+  const auto string =
+      forms.compile(Constraint::Kind::json_schema, R"({"type": "string", "maxLength": 40})")
+          .value();
+  const std::vector<TokenId> letters =
+      forms.tokenizer().encode("\"a b c d e f g h i j k l m", false);
   std::vector<std::thread> threads;
   std::atomic<int> wrong{0};
   for (int t = 0; t < 4; ++t)
@@ -228,6 +233,8 @@ TEST_CASE("forms are compiled and asked from many threads at once") {
         const auto output = std::span(as).first(std::size_t(i * (t + 1)) % as.size());
         shared->expect({output, 0, {}}, as);
         wrong += !own || !Forms::allows(*shared, output, as.front());
+        const std::size_t known = std::size_t(i * (t + 1)) % letters.size();
+        wrong += !Forms::allows(*string, std::span(letters).first(known), letters[known]);
       }
     });
   for (std::thread& thread : threads)
