@@ -171,8 +171,8 @@ public:
                                                .lookup = std::move(lookup),
                                                .lookup_device = host_};
     let_forms_draft(parts);
-    parts.draft_pools.push_back(*pool);
-    parts.scheduler.draft_pool = scheduling::target_pool + parts.draft_pools.size();
+    parts.draft_pool = *pool;
+    parts.scheduler.draft_pool = scheduling::target_pool + 1;
     parts.scheduler.draft_reads_features = is_head_;
     parts.draft = draft_parts<execution::DraftStep>(drafting, parts);
     parts.facade.draft_context = draft_.model->info().max_model_len;

@@ -52,7 +52,7 @@ Result<void> Engine::Impl::start() {
                                                              std::chrono::seconds(30));
   if (!handles)
     return fail(ErrorCode::internal, "the engine's actors did not start");
-  core_ = std::make_shared<EngineCore>(handles->facade);
+  facade_ = std::make_shared<const messages::FacadeActor>(handles->facade);
   admission_.emplace(context.max_open);
   opened_ = time_->now();
   return {};
@@ -75,11 +75,11 @@ Result<void> Engine::Impl::shutdown(std::chrono::milliseconds drain) {
   if (!runtime_)
     return {};
   drain = std::clamp(drain, std::chrono::milliseconds(0), limits::time_max);
-  if (core_) {
+  if (facade_) {
     const auto limit = drain + std::chrono::seconds(10);
-    runtime_->ask<messages::Drained>(core_->facade(), messages::Drain{drain}, limit);
+    runtime_->ask<messages::Drained>(*facade_, messages::Drain{drain}, limit);
     const std::lock_guard alone(closing_);
-    core_.reset();
+    facade_.reset();
   }
   if (supervisor_) {
     caf::anon_send_exit(supervisor_, caf::exit_reason::user_shutdown);
@@ -127,7 +127,7 @@ Result<Stream> Engine::Impl::submit(const Request& request) {
     return fail(ErrorCode::unavailable, "the engine belongs to the process that opened it",
                 "fork before it is opened, or run a program of its own in the child");
   const std::shared_lock open(closing_);
-  if (!core_)
+  if (!facade_)
     return fail(ErrorCode::unavailable, "the engine is shut down");
   auto place = admission_->enter();
   if (!place)
@@ -143,25 +143,25 @@ Result<Stream> Engine::Impl::submit(const Request& request) {
   auto stream = make_stream(id);
   checked->sink = std::make_shared<RequestSink>(
       judging_repeats(stream, *checked->spec, request, context), std::move(*place));
-  messages::tell(core_->facade(), std::move(*checked));
+  messages::tell(*facade_, std::move(*checked));
   return Stream(std::move(stream));
 }
 
 std::shared_ptr<Stream::Impl> Engine::Impl::make_stream(std::uint64_t id) {
-  const std::weak_ptr<EngineCore> core = core_;
-  auto cancel = [core, message = std::make_shared<messages::Prepared>(messages::Cancel{id})] {
-    if (const auto alive = core.lock())
-      message->tell(alive->facade());
+  const std::weak_ptr<const messages::FacadeActor> facade = facade_;
+  auto cancel = [facade, message = std::make_shared<messages::Prepared>(messages::Cancel{id})] {
+    if (const auto alive = facade.lock())
+      message->tell(*alive);
   };
   if (!runtime_->is_virtual())
     return std::make_shared<Stream::Impl>(id, std::move(cancel), callbacks_);
   // Callers' functions run while nothing of the engine is below them, since they may end it.
-  auto advance = [this, core, callbacks = callbacks_](const std::function<bool()>& reached,
+  auto advance = [this, facade, callbacks = callbacks_](const std::function<bool()>& reached,
                                                       Stream::Impl::Time time) {
     const auto until = time ? std::optional(time_->now() + *time) : std::nullopt;
     for (;;) {
       callbacks->run_pending();
-      const auto alive = core.lock(); // The engine lives as long as its core.
+      const auto alive = facade.lock(); // The engine lives as long as this.
       if (reached() || !alive)
         return reached();
       const auto news = [&] { return reached() || callbacks->pending(); };
@@ -177,7 +177,7 @@ bool Engine::Impl::run_until(const std::function<bool()>& reached, base::Duratio
   for (;;) {
     callbacks_->run_pending();
     const std::shared_lock open(closing_);
-    if (reached() || !core_)
+    if (reached() || !facade_)
       return reached();
     const auto news = [&] { return reached() || callbacks_->pending(); };
     if (!runtime_->advance_until(news, opened_ + until))

@@ -19,16 +19,6 @@
 
 namespace paceline {
 
-/// The part of an engine that streams refer to. They may outlive it, so they hold it weakly.
-class EngineCore {
-public:
-  explicit EngineCore(messages::FacadeActor facade) : facade_(std::move(facade)) {}
-  const messages::FacadeActor& facade() const { return facade_; }
-
-private:
-  messages::FacadeActor facade_;
-};
-
 class Engine::Impl {
 public:
   /// machines: reaches the devices on other machines that the options name; null: none may be
@@ -63,7 +53,8 @@ private:
   messages::SupervisorActor supervisor_;
   std::mutex shutting_down_;
   std::shared_mutex closing_; ///< Held shared to submit, and exclusively to take the engine apart.
-  std::shared_ptr<EngineCore> core_;
+  /// Streams may outlive the engine, so they hold this weakly.
+  std::shared_ptr<const messages::FacadeActor> facade_;
   std::shared_ptr<base::Callbacks> callbacks_;
   std::optional<base::Admission> admission_;
   std::atomic<std::uint64_t> requests_{0};

@@ -294,8 +294,6 @@ Result<scheduling::Submit> check_request(const Request& request, const EngineCon
   submit.prompt = std::move(*prompt);
   submit.stop = request.stop;
   submit.skip_special_tokens = request.skip_special_tokens;
-  if (request.deadline)
-    submit.deadline = std::clamp(*request.deadline, std::chrono::milliseconds(0), limits::time_max);
   return submit;
 }
 

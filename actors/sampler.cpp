@@ -50,18 +50,15 @@ void Sampler::verify(const Logits& logits) {
 void Sampler::update(const ActorHandles& handles) {
   if (handles.version <= handles_.version)
     return;
-  const bool same_drafts = handles.drafts == handles_.drafts;
+  const bool same_draft = handles.draft == handles_.draft;
   handles_ = handles;
-  if (!same_drafts)
+  if (!same_draft)
     inbox_ = nullptr; // The early passes belong to the new draft already.
   for (const Logits& logits : std::exchange(early_, {}))
     verify(logits);
-  if (same_drafts)
-    return;
-  for (const DraftActor& draft : handles.drafts)
-    if (draft)
-      ask(self_, draft, borrow_timeout, Borrow{})
-          .then([this](const Lent& lent) { inbox_ = lent.inbox; }, [](const caf::error&) {});
+  if (!same_draft && handles.draft)
+    ask(self_, handles.draft, borrow_timeout, Borrow{})
+        .then([this](const Lent& lent) { inbox_ = lent.inbox; }, [](const caf::error&) {});
 }
 
 SamplerActor::behavior_type Sampler::make_behavior() {
@@ -75,8 +72,8 @@ SamplerActor::behavior_type Sampler::make_behavior() {
         tell(self_, handles_.scheduler, verdicts);
       },
       [this](const speculation::Frontiers& news) {
-        if (!handles_.drafts.empty() && handles_.drafts.front())
-          tell(self_, handles_.drafts.front(), news);
+        if (handles_.draft)
+          tell(self_, handles_.draft, news);
       },
       [this](const ActorHandles& handles) { update(handles); },
       [](const Ping&) { return Pong{}; },

@@ -37,7 +37,7 @@ std::uint64_t id_of(const std::vector<Actor>& actors) {
 
 Peers peers_of(const ActorHandles& handles) {
   return {.version = handles.version,
-          .draft = id_of(handles.drafts),
+          .draft = id_of(handles.draft),
           .target = id_of(handles.stages),
           .sampler = id_of(handles.sampler),
           .kv_cache = id_of(handles.kv_cache),
@@ -102,11 +102,10 @@ void Scheduler::act(Failed& news) {
   tell(self_, handles_.facade, std::move(news));
 }
 void Scheduler::act(speculation::Frontiers& frontiers) {
-  tell(self_, handles_.drafts.front(), std::move(frontiers));
+  tell(self_, handles_.draft, std::move(frontiers));
 }
 void Scheduler::act(Forget& forgotten) {
-  for (const DraftActor& draft : handles_.drafts)
-    tell(self_, draft, forgotten);
+  tell(self_, handles_.draft, forgotten);
 }
 void Scheduler::act(KvRelease& done) {
   tell(self_, handles_.kv_cache, std::move(done));
@@ -162,8 +161,7 @@ void Scheduler::act(EndTarget&) {
     fail(caf::actor_cast<caf::actor_addr>(stage));
 }
 void Scheduler::act(EndDraft&) {
-  for (const DraftActor& draft : handles_.drafts)
-    fail(caf::actor_cast<caf::actor_addr>(draft));
+  fail(caf::actor_cast<caf::actor_addr>(handles_.draft));
 }
 
 } // namespace paceline::actors

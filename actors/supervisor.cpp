@@ -69,8 +69,8 @@ PerPool<PageManager::PoolConfig> EngineParts::page_pools() const {
   const bool has_forks =
       (scheduler.stages > 1 && scheduler.has_draft) || scheduler.policy.tree_rows_max > 0;
   PerPool<PageManager::PoolConfig> pools{{target.pool, scheduler.attention_window, has_forks}};
-  for (const auto& pool : draft_pools)
-    pools.push_back({.pages = pool});
+  if (draft_pool)
+    pools.push_back({.pages = draft_pool});
   return pools;
 }
 
@@ -80,7 +80,6 @@ Supervisor::Supervisor(Handle::pointer self, EngineParts parts)
                     on_other_machines(parts_)}),
       running_(supervision_.roles().size()) {
   handles_.supervisor = caf::actor_cast<Handle>(self_);
-  handles_.drafts.resize(parts_.draft ? 1 : 0);
   handles_.stages.resize(parts_.target.stages());
   self_->set_down_handler([this](const caf::down_msg& down) { went_down(down); });
   carry_out(supervision_.start(now()));
@@ -129,7 +128,7 @@ void Supervisor::went_down(const caf::down_msg& down) {
   if (role == Role::target && parts_.target.stages() > 1)
     handles_.stages[stage_of(child)] = nullptr; // Nothing is sent to the other stages meanwhile.
   if (role == Role::draft) {
-    handles_.drafts.front() = nullptr;
+    handles_.draft = nullptr;
     if (parts_.draft->is_disabled && parts_.draft->is_disabled())
       carry_out(supervision_.disable(child));
   }
@@ -176,7 +175,7 @@ void Supervisor::act(StartChild& start) {
     ++parts_.scheduler.incarnation;
     break;
   case Role::draft:
-    handles_.drafts.front() =
+    handles_.draft =
         watch(child, start_draft(*self_, *parts_.draft, parts_.target.last_stage().device));
     break;
   case Role::target: {

@@ -22,13 +22,13 @@ struct EngineParts {
   TargetModelParts target;
   SamplerParts sampler;
   std::optional<TargetModelParts> standby; ///< The target after its move to another device.
-  std::vector<std::shared_ptr<gpu::KvPool>> draft_pools; ///< Pools of draft models.
-  std::optional<DraftModelParts> draft;                  ///< None: plain decoding only.
-  std::size_t q_rows = 0;                                ///< Most rows for all drafts together.
+  std::shared_ptr<gpu::KvPool> draft_pool; ///< Null: there is no draft model here.
+  std::optional<DraftModelParts> draft;    ///< None: plain decoding only.
+  std::size_t q_rows = 0;                  ///< Most rows for all drafts together.
   std::shared_ptr<base::Telemetry> telemetry;
   FaultOptions faults;
 
-  /// Returns the target's pool, then those of draft models.
+  /// Returns the target's pool, then that of a draft model.
   scheduling::PerPool<scheduling::PageManager::PoolConfig> page_pools() const;
 };
 

@@ -54,15 +54,7 @@ std::optional<Event> Stream::Impl::pop() {
   return event;
 }
 
-std::optional<Event> Stream::Impl::next() {
-  return take(std::nullopt);
-}
-
-std::optional<Event> Stream::Impl::next_for(std::chrono::nanoseconds time) {
-  return take(std::clamp(time, std::chrono::nanoseconds(0), base::limits::wait_max));
-}
-
-std::optional<Event> Stream::Impl::take(Time time) {
+std::optional<Event> Stream::Impl::next(Time time) {
   if (!process_.here())
     return std::nullopt;
   const auto is_readable = [this] { return readable(); };
@@ -202,10 +194,10 @@ Stream::~Stream() {
 }
 
 std::optional<Event> Stream::next() {
-  return impl_->next();
+  return impl_->next(std::nullopt);
 }
 std::optional<Event> Stream::next_for(std::chrono::nanoseconds time) {
-  return impl_->next_for(time);
+  return impl_->next(std::clamp(time, std::chrono::nanoseconds(0), base::limits::wait_max));
 }
 std::optional<Event> Stream::try_next() {
   return impl_->try_next();

@@ -35,8 +35,7 @@ public:
   ~Impl() override;
 
   void deliver(Event event) override;
-  std::optional<Event> next();
-  std::optional<Event> next_for(std::chrono::nanoseconds time);
+  std::optional<Event> next(Time time);
   std::optional<Event> try_next();
   void cancel();
   void on_ready(std::function<void()> wake);
@@ -47,7 +46,6 @@ public:
   void close();
 
 private:
-  std::optional<Event> take(Time time);
   std::optional<Event> pop();
   bool readable() const { return !events_.empty() || ended_; }
   // These handle callbacks. They need `mutex_` held.

@@ -245,17 +245,10 @@ decltype(auto) with_block(GgufFormat format, const F& call) {
 } // namespace
 
 int block_elements(GgufFormat format) noexcept {
-  switch (format) {
-  case GgufFormat::q2_k:
-  case GgufFormat::q3_k:
-  case GgufFormat::q4_k:
-  case GgufFormat::q5_k:
-  case GgufFormat::q6_k:
-  case GgufFormat::iq4_xs: return large;
-  case GgufFormat::nvfp4: return 64;
-  default: break;
-  }
-  return small;
+  if (format == GgufFormat::nvfp4)
+    return 64;
+  const auto own = weight_format(format);
+  return own && has_scaled_codes(*own) ? scaled_codes(*own).block : small;
 }
 
 std::size_t block_bytes(GgufFormat format) noexcept {

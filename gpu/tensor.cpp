@@ -6,12 +6,7 @@
 namespace paceline::gpu {
 
 const char* to_string(DType t) noexcept {
-  switch (t) {
-  case DType::f32: return "f32";
-  case DType::f16: return "f16";
-  case DType::bf16: return "bf16";
-  }
-  return "f32";
+  return to_string(format_of(t));
 }
 
 WeightFormat format_of(DType t) noexcept {

@@ -193,7 +193,7 @@ struct ActorHandles {
   std::uint64_t version = 0; ///< Counts up; an older one is stale.
   FacadeActor facade;
   SchedulerActor scheduler;
-  std::vector<DraftActor> drafts; ///< Null: that draft is down. Each draft keeps its place.
+  DraftActor draft; ///< Null: there is none, or it is down.
   /// The target's stages, in the order in which a batch takes them. Null (of several): it is down.
   std::vector<TargetActor> stages;
   SamplerActor sampler;

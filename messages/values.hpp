@@ -8,11 +8,8 @@
 #pragma once
 
 #include "messages/caf.hpp"
-#include "messages/draft.hpp"
+#include "messages/engine.hpp"
 #include "messages/node.hpp"
-#include "messages/request.hpp"
-#include "messages/step.hpp"
-#include "messages/supervision.hpp"
 #include "scheduling/actions.hpp"
 #include "scheduling/requests.hpp"
 

@@ -96,13 +96,9 @@ const Family gptj{.architecture = "GPTJForCausalLM",
 
 /// Returns CodeGen's family, which has one tensor in four parts for queries, keys and values.
 Family codegen() {
-  Family family = gptj;
-  family.architecture = "CodeGenForCausalLM";
-  family.model_type = "codegen";
-  family.models = "CodeGen";
+  Family family = like(gptj, "CodeGenForCausalLM", "codegen", "CodeGen", read_codegen);
   family.tensors.query_key_value = "attn.qkv_proj";
   family.tensors.heads = {.parts = 4, .values_first = true, .neighbours = true};
-  family.read = read_codegen;
   return family;
 }
 
@@ -365,11 +361,18 @@ const Family& family_of(const std::string& architecture) {
   return *at;
 }
 
+Family like(Family other, const char* architecture, const char* model_type, const char* models,
+            decltype(Family::read) read) {
+  other.architecture = architecture;
+  other.model_type = model_type;
+  other.models = models;
+  other.read = read;
+  return other;
+}
+
 Family also_sees(Family text, const char* architecture, const char* model_type, const char* models,
                  std::vector<ModelNames> names) {
-  text.architecture = architecture;
-  text.model_type = model_type;
-  text.models = models;
+  text = like(std::move(text), architecture, model_type, models, text.read);
   text.text_config = "text_config";
   text.names = std::move(names);
   return text;

@@ -136,6 +136,9 @@ struct Family {
 
 /// Returns those with recurrent layers, and those that they add to.
 std::vector<Family> hybrid_families();
+/// Returns a family whose folders are like another's, but for these.
+Family like(Family other, const char* architecture, const char* model_type, const char* models,
+            decltype(Family::read) read);
 /// Returns the family of models that see, too: their folders have the text's configuration in an
 /// object of its own, and other names.
 Family also_sees(Family text, const char* architecture, const char* model_type, const char* models,

@@ -62,16 +62,6 @@ const Family lfm2{.architecture = "Lfm2ForCausalLM",
                   .keys = lfm2_keys,
                   .read = read_lfm2};
 
-/// Returns the family of LFM 2's mixtures.
-Family lfm2_moe() {
-  Family family = lfm2;
-  family.architecture = "Lfm2MoeForCausalLM";
-  family.model_type = "lfm2_moe";
-  family.models = "LFM 2 MoE";
-  family.read = read_lfm2_moe;
-  return family;
-}
-
 const Family granite_moe{.architecture = "GraniteMoeForCausalLM",
                          .model_type = "granitemoe",
                          .models = "Granite 3 MoE",
@@ -87,17 +77,6 @@ const Family granite_moe{.architecture = "GraniteMoeForCausalLM",
                                      .down = "shared_mlp.output_linear"},
                          .read = read_granite_moe};
 
-/// Returns a family that adds to Granite 3 MoE.
-Family granite_beside(const char* architecture, const char* model_type, const char* models,
-                      decltype(Family::read) read) {
-  Family family = granite_moe;
-  family.architecture = architecture;
-  family.model_type = model_type;
-  family.models = models;
-  family.read = read;
-  return family;
-}
-
 const Family qwen3_5{.architecture = "Qwen3_5ForCausalLM",
                      .model_type = "qwen3_5_text",
                      .models = "Qwen 3.5 and 3.6 (text)",
@@ -108,17 +87,23 @@ const Family qwen3_5{.architecture = "Qwen3_5ForCausalLM",
                      .rope = {.partial = true, .rotated = 0.25},
                      .head_dim = 256,
                      .read = read_qwen3_5};
-const Family qwen3_5_moe{.architecture = "Qwen3_5MoeForCausalLM",
-                         .model_type = "qwen3_5_moe_text",
-                         .models = "Qwen 3.5 and 3.6 MoE (text)",
-                         .tensors = {.shared_expert = "mlp.shared_expert."},
-                         .names = {{.others = {"mtp.", "model.visual."}}},
-                         .mtp = &qwen_mtp,
-                         .qk_norm = QkNorm::per_head,
-                         .norms_plus_one = true,
-                         .rope = {.partial = true, .rotated = 0.25},
-                         .head_dim = 256,
-                         .read = read_qwen3_5_moe};
+
+/// Returns the family of Qwen 3.5's mixtures.
+Family qwen3_5_moe() {
+  Family family = like(qwen3_5, "Qwen3_5MoeForCausalLM", "qwen3_5_moe_text",
+                       "Qwen 3.5 and 3.6 MoE (text)", read_qwen3_5_moe);
+  family.tensors.shared_expert = "mlp.shared_expert.";
+  return family;
+}
+
+/// Returns the family of Qwen 3 Next, whose recurrent layers have joined tensors.
+Family qwen3_next() {
+  Family family =
+      like(qwen3_5_moe(), "Qwen3NextForCausalLM", "qwen3_next", "Qwen 3 Next", read_qwen3_next);
+  family.tensors.joined_heads = true;
+  family.names = {{.others = {"mtp."}}};
+  return family;
+}
 
 ModelNames nemotron_names(const char* prefix) {
   return {.prefix = prefix, .others = {"mtp."}, .embedding = "embeddings", .final_norm = "norm_f"};
@@ -158,27 +143,17 @@ std::vector<Family> hybrid_families() {
       qwen3_5,
       also_sees(qwen3_5, "Qwen3_5ForConditionalGeneration", "qwen3_5",
                 "Qwen 3.5 and 3.6 (the text part)", qwen_beside_tower),
-      qwen3_5_moe,
-      also_sees(qwen3_5_moe, "Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe",
+      qwen3_5_moe(),
+      also_sees(qwen3_5_moe(), "Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe",
                 "Qwen 3.5 and 3.6 MoE (the text part)", qwen_beside_tower),
-      {.architecture = "Qwen3NextForCausalLM",
-       .model_type = "qwen3_next",
-       .models = "Qwen 3 Next",
-       .tensors = {.shared_expert = "mlp.shared_expert.", .joined_heads = true},
-       .names = {{.others = {"mtp."}}},
-       .mtp = &qwen_mtp,
-       .qk_norm = QkNorm::per_head,
-       .norms_plus_one = true,
-       .rope = {.partial = true, .rotated = 0.25},
-       .head_dim = 256,
-       .read = read_qwen3_next},
+      qwen3_next(),
       granite_moe,
-      granite_beside("GraniteMoeSharedForCausalLM", "granitemoeshared",
-                     "Granite 3 MoE with a shared expert", read_granite_moe_shared),
-      granite_beside("GraniteMoeHybridForCausalLM", "granitemoehybrid", "Granite 4",
-                     read_granite_hybrid),
+      like(granite_moe, "GraniteMoeSharedForCausalLM", "granitemoeshared",
+           "Granite 3 MoE with a shared expert", read_granite_moe_shared),
+      like(granite_moe, "GraniteMoeHybridForCausalLM", "granitemoehybrid", "Granite 4",
+           read_granite_hybrid),
       lfm2,
-      lfm2_moe(),
+      like(lfm2, "Lfm2MoeForCausalLM", "lfm2_moe", "LFM 2 MoE", read_lfm2_moe),
       nemotron_h,
   };
 }

@@ -5,8 +5,8 @@
 #include "gpu/gguf_encode.hpp"
 #include "gpu/shares.hpp"
 #include "models/checkpoint/files.hpp"
+#include "models/checkpoint/gguf_files.hpp"
 #include "models/checkpoint/gguf_numbers.hpp"
-#include "models/checkpoint/gguf_of_file.hpp"
 #include "models/checkpoint/gguf_of_folder.hpp"
 #include "models/checkpoint/gguf_source.hpp"
 #include "models/checkpoint/gguf_writer.hpp"
@@ -18,6 +18,7 @@
 #include <fmt/ranges.h>
 #include <limits>
 #include <map>
+#include <string_view>
 #include <utility>
 
 namespace paceline::models {
@@ -67,19 +68,6 @@ std::optional<gpu::GgufFormat> fitting(gpu::GgufFormat wanted, std::int64_t cols
   return fits(gpu::GgufFormat::q5_0) ? std::optional(gpu::GgufFormat::q5_0) : std::nullopt;
 }
 
-/// Adds what rounding changed. Returns false if a number is not finite.
-bool add_errors(std::span<const float> values, std::span<const float> rounded,
-                QuantizationError& error) {
-  error.weights += values.size();
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const float off = std::abs(values[i] - rounded[i]);
-    error.squared += double(off) * double(off);
-    error.squared_size += double(values[i]) * double(values[i]);
-    error.largest = std::max(error.largest, off);
-  }
-  return std::isfinite(error.squared) && std::isfinite(error.squared_size);
-}
-
 /// Rounds whole blocks, and says what that changed; `largest` is NaN if a number is not finite.
 QuantizationError encode_blocks(gpu::GgufFormat format, ScaleChoice scales,
                                 std::span<const float> values, std::byte* blocks) {
@@ -92,7 +80,9 @@ QuantizationError encode_blocks(gpu::GgufFormat format, ScaleChoice scales,
       gpu::encode_block(format, scales, own.data(), blocks);
       gpu::decode_block(format, blocks, rounded.data());
     }
-    if (!add_errors(own, rounded, error))
+    for (std::size_t i = 0; i < each; ++i)
+      error.add(own[i], rounded[i]);
+    if (!std::isfinite(error.squared) || !std::isfinite(error.squared_size))
       error.largest = std::numeric_limits<float>::quiet_NaN();
   }
   return error;
@@ -257,9 +247,29 @@ private:
   std::uint64_t done_ = 0;
 };
 
+/// Returns whether a key says how the file was made, or how it lies on the disk.
+bool is_of_file(std::string_view key) {
+  constexpr std::string_view beginnings[] = {"split.", "quantize.", "general.alignment"};
+  return std::ranges::any_of(beginnings,
+                             [&](std::string_view own) { return key.starts_with(own); });
+}
+
+/// Returns all of a file, or of the parts that one begins, but how it was made and how it lies on
+/// the disk.
+GgufContents contents_of(std::shared_ptr<const GgufFiles> files) {
+  GgufContents out;
+  for (const auto& [key, value] : files->metadata())
+    if (!is_of_file(key))
+      out.metadata.put(key, value);
+  for (const auto& [name, tensor] : files->tensors())
+    out.tensors.push_back({name, tensor.stored.shape, tensor.stored.type, {tensor.stored.bytes}});
+  out.files.push_back(std::move(files));
+  return out;
+}
+
 Result<GgufContents> contents_at(const std::string& location) {
   return find_gguf(location).and_then([&](const std::optional<std::string>& file) {
-    return file ? gguf_of_file(*file) : gguf_of_folder(location);
+    return file ? GgufFiles::open(*file).map(contents_of) : gguf_of_folder(location);
   });
 }
 

@@ -5,7 +5,6 @@
 #include "models/checkpoint/widen.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 namespace paceline::models {
@@ -17,12 +16,8 @@ void measure(const gpu::MxBlock& block, const std::array<float, 256>& numbers, c
   if (block.scale == gpu::mx_nan_scale)
     error.largest = std::numeric_limits<float>::quiet_NaN();
   const float scale = gpu::decode_scale(block.scale);
-  for (std::size_t i = 0; i < count; ++i) {
-    const float off = std::abs(values[i] - numbers[block.codes[i]] * scale);
-    error.squared += double(off) * double(off);
-    error.squared_size += double(values[i]) * double(values[i]);
-    error.largest = off > error.largest ? off : error.largest; // keeps NaN
-  }
+  for (std::size_t i = 0; i < count; ++i)
+    error.add(values[i], numbers[block.codes[i]] * scale);
 }
 
 } // namespace
@@ -60,7 +55,7 @@ void RowEncoder::encode(gpu::DType dtype, const std::byte* from, int count) {
 
 QuantizationError RowEncoder::encode_row(const std::vector<float>& row, std::uint8_t* codes,
                                          std::uint8_t* scales) const {
-  QuantizationError error{row.size()};
+  QuantizationError error;
   for (std::size_t first = 0; first < row.size(); first += gpu::mx_block) {
     float values[gpu::mx_block] = {};
     const std::size_t count = std::min<std::size_t>(gpu::mx_block, row.size() - first);

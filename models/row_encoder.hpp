@@ -4,7 +4,9 @@
 
 #include "gpu/tensor.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -19,6 +21,13 @@ struct QuantizationError {
   double squared_size = 0; ///< Sum of the squared weights.
   float largest = 0;       ///< Largest difference of a weight.
 
+  void add(float weight, float rounded) {
+    const float off = std::abs(weight - rounded);
+    ++weights;
+    squared += double(off) * double(off);
+    squared_size += double(weight) * double(weight);
+    largest = std::max(largest, off); // keeps NaN
+  }
   void add(const QuantizationError& other);
   double mean_squared() const { return weights ? squared / double(weights) : 0; }
   /// Returns the mean square over that of the weights: 0.001 is 30 dB below them.

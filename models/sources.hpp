@@ -10,8 +10,10 @@
 
 namespace paceline::models {
 
-/// Returns the location of a model. "scripted:..." is its own location; any other name leads to a
-/// folder or a file (checkpoint/paths.hpp).
+/// Returns the location of a model. "scripted:..." is its own location. "demo" gives the built-in
+/// pair's folder for `role` ("target" or "draft"); a folder or a .gguf file gives itself, whatever
+/// else has its name; any other name is looked up in the stores (checkpoint/stores.hpp). The error
+/// for a name of the hub's form says how to fetch it.
 Result<std::string> resolve_model_path(const std::string& name, const std::string& role);
 
 /// Opens the source that a name leads to, for the model of `role`.

@@ -1,5 +1,6 @@
 // Writing the files of an arriving model. They have other names at first, and nobody sees them in
 // the cache until all of them are what was announced.
+#include "models/checkpoint/files.hpp"
 #include "models/identity.hpp"
 #include "nodes/limits.hpp"
 #include "nodes/model_cache.hpp"
@@ -99,14 +100,10 @@ void ArrivingModel::drop_others() const {
   std::set<std::string> own;
   for (std::size_t i = 0; i < what_.files.size(); ++i)
     own.insert(path_of(i));
-  std::error_code failed;
-  std::vector<fs::path> others;
-  for (fs::directory_iterator entry(folder(), failed), end; !failed && entry != end;
-       entry.increment(failed))
-    if (entry->path().has_extension() && !own.contains(entry->path().string()))
-      others.push_back(entry->path());
-  for (const fs::path& other : others)
-    fs::remove(other, failed);
+  std::error_code ignored;
+  for (const fs::path& path : models::sorted_entries(folder()))
+    if (path.has_extension() && !own.contains(path.string()))
+      fs::remove(path, ignored);
 }
 
 bool ArrivingModel::is_whole() const {

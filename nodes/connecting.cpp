@@ -37,20 +37,6 @@ RemoteDraftParts remote_draft_parts(const NodeAddress& address, const NodeTls& t
   return parts;
 }
 
-Result<ModelInfo> ask_node(caf::actor_system& system, const NodeAddress& address,
-                           const NodeTls& tls, OpenDraft hello, bool& takes_files) {
-  hello.only_asks = true;
-  return query<ModelInfo>(system, address, tls,
-                          [&, asked = std::move(hello)](const auto& node) -> caf::message_handler {
-                            node->say(asked);
-                            return {[node](const DraftOpened& opened) { node->end(opened.info); },
-                                    [node, &takes_files](const Refused& refused) {
-                                      takes_files = refused.takes_files;
-                                      node->end(tl::unexpected(refused.why));
-                                    }};
-                          });
-}
-
 Result<Surveyed> survey_node(const NodeAddress& address, const NodeTls& tls) {
   if (auto usable = check_tls(tls); !usable)
     return tl::unexpected(usable.error());

@@ -22,7 +22,7 @@ namespace paceline::nodes {
 
 /// The version of frames and their contents; a peer with another one is refused by name. It changes
 /// whenever a value does.
-inline constexpr std::uint16_t node_protocol = 8;
+inline constexpr std::uint16_t node_protocol = 9;
 
 /// X(type) for each value that crosses, in the order of their numbers, from 1 on.
 #define PACELINE_CROSSING_VALUES(X)                                                                \

@@ -1,5 +1,6 @@
 #include "nodes/model_cache.hpp"
 
+#include "models/checkpoint/files.hpp"
 #include "models/identity.hpp"
 #include "nodes/limits.hpp"
 #include "nodes/peer.hpp"
@@ -187,27 +188,20 @@ Result<void> ModelCache::make_room(std::uint64_t bytes, const std::string& own) 
 /// Returns the bytes that arriving models will still take.
 std::uint64_t ModelCache::promised_bytes(const std::string& but_to) const {
   std::uint64_t bytes = 0;
-  std::error_code failed;
-  for (fs::directory_iterator entry(folder_ + arriving, failed), end; !failed && entry != end;
-       entry.increment(failed)) {
-    const std::string folder = entry->path().string();
-    if (folder == but_to)
-      continue;
-    const std::uint64_t all = read_promise(folder);
-    bytes += all - std::min(all, bytes_in(folder));
-  }
+  for (const fs::path& folder : models::sorted_entries(folder_ + arriving))
+    if (folder != but_to) {
+      const std::uint64_t all = read_promise(folder.string());
+      bytes += all - std::min(all, bytes_in(folder.string()));
+    }
   return bytes;
 }
 
 /// Removes arriving models that nobody is sending.
 void ModelCache::drop_abandoned() const {
-  std::error_code failed;
-  for (fs::directory_iterator entry(folder_ + arriving, failed), end; !failed && entry != end;
-       entry.increment(failed))
-    if (const FileHandle held = lock(entry->path().string())) {
-      std::error_code ignored;
-      fs::remove_all(entry->path(), ignored);
-    }
+  std::error_code ignored;
+  for (const fs::path& folder : models::sorted_entries(folder_ + arriving))
+    if (const FileHandle held = lock(folder.string()))
+      fs::remove_all(folder, ignored);
 }
 
 void ModelCache::drop(const std::string& identity) {

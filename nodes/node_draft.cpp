@@ -14,8 +14,6 @@
 
 namespace paceline::nodes {
 
-using messages::OpenDraft;
-
 namespace {
 
 constexpr const char* device_field = "EngineOptions::draft_devices";
@@ -138,14 +136,12 @@ Result<std::unique_ptr<actors::DraftSource>> node_draft(const actors::ModelLoade
   parts.heartbeat = o.faults.heartbeat;
   parts.top_k = o.draft_top_k;
   parts.host = *host;
-  const auto ask = [&](bool& takes_files) {
-    return ask_node(system, *address, o.node_tls, parts.hello, takes_files);
-  };
-  return ask_and_send(system, *address, o, {name, files->location, files->identity}, ask)
-      .map([&](ModelInfo&& info) -> std::unique_ptr<actors::DraftSource> {
-        info.name = name;
-        info.device = o.draft_devices.front();
-        return std::make_unique<NodeDraft>(std::move(parts), std::move(info));
+  const ModelFiles sent{name, files->location, files->identity};
+  return ask_and_send<messages::DraftOpened>(system, *address, o, sent, parts.hello)
+      .map([&](messages::DraftOpened&& there) -> std::unique_ptr<actors::DraftSource> {
+        there.info.name = name;
+        there.info.device = o.draft_devices.front();
+        return std::make_unique<NodeDraft>(std::move(parts), std::move(there.info));
       });
 }
 

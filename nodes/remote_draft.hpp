@@ -106,9 +106,4 @@ std::shared_ptr<const actors::DraftProxy> make_proxy(RemoteDraftParts parts);
 /// Makes parts that connect over sockets.
 RemoteDraftParts remote_draft_parts(const NodeAddress& address, const NodeTls& tls);
 
-/// Connects, asks whether the node could draft so, and disconnects. To be called from a thread that
-/// may wait. takes_files: set if it could once it was sent the model.
-Result<ModelInfo> ask_node(caf::actor_system& system, const NodeAddress& address,
-                           const NodeTls& tls, messages::OpenDraft hello, bool& takes_files);
-
 } // namespace paceline::nodes

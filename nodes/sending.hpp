@@ -23,26 +23,34 @@ struct ModelFiles {
   std::string identity;
 };
 
-/// Returns the result of `ask(takes_files)`, which tells whether the node would take the files. A
-/// node that lacks them and takes them is sent them first, and asked again. Waits as send_model
-/// does.
-template <class Ask>
-auto ask_and_send(caf::actor_system& system, const NodeAddress& address, const EngineOptions& o,
-                  const ModelFiles& files, const Ask& ask) {
+/// Connects, asks whether the node could do as `hello` says, and disconnects. A node that lacks the
+/// model and takes its files is sent them first, and asked again. Waits as send_model does.
+template <class Opened, class Hello>
+Result<Opened> ask_and_send(caf::actor_system& system, const NodeAddress& address,
+                            const EngineOptions& o, const ModelFiles& files, Hello hello) {
+  hello.only_asks = true;
   const auto show = [&](double done) {
     if (o.progress)
       o.progress("sending " + files.name + " to " + address.endpoint.text(), done);
   };
   for (bool sent = false;;) {
     bool takes_files = false;
-    auto answer = ask(takes_files);
+    const auto ask = [&](const auto& node) -> caf::message_handler {
+      node->say(hello);
+      return {[node](const Opened& opened) { node->end(opened); },
+              [node, &takes_files](const messages::Refused& refused) {
+                takes_files = refused.takes_files;
+                node->end(tl::unexpected(refused.why));
+              }};
+    };
+    auto answer = query<Opened>(system, address, o.node_tls, ask);
     if (answer || !takes_files || sent)
       return answer;
     const auto arrived =
         send_model(system, address, o.node_tls, files.location, files.identity, show);
     sent = arrived.has_value();
     if (!arrived && arrived.error().code != ErrorCode::overloaded)
-      return decltype(answer)(tl::unexpected(arrived.error()));
+      return tl::unexpected(arrived.error());
     if (!arrived)
       std::this_thread::sleep_for(limits::sending_pause);
   }

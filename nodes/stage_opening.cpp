@@ -3,7 +3,6 @@
 #include "models/identity.hpp"
 #include "models/stage_elsewhere.hpp"
 #include "nodes/node_device.hpp"
-#include "nodes/query.hpp"
 #include "nodes/remote_stage.hpp"
 #include "nodes/sending.hpp"
 
@@ -17,21 +16,6 @@ namespace paceline::nodes {
 using namespace messages;
 
 namespace {
-
-Result<StageOpened> ask_for_stage(caf::actor_system& system, const NodeAddress& address,
-                                  const NodeTls& tls, OpenStage hello, bool& takes_files) {
-  hello.only_asks = true;
-  return query<StageOpened>(
-      system, address, tls,
-      [&, asked = std::move(hello)](const auto& node) -> caf::message_handler {
-        node->say(asked);
-        return {[node](const StageOpened& opened) { node->end(opened); },
-                [node, &takes_files](const Refused& refused) {
-                  takes_files = refused.takes_files;
-                  node->end(tl::unexpected(refused.why));
-                }};
-      });
-}
 
 std::shared_ptr<RemoteStageParts> parts_of(const EngineOptions& o) {
   auto parts = std::make_shared<RemoteStageParts>();
@@ -113,13 +97,12 @@ Result<actors::StageThere> open_node_stage(const actors::ModelLoader& loader,
   for (const NodeAddress& address : *addresses) {
     const std::string name = name_of(address);
     hello->device = address.device;
-    const auto ask = [&](bool& takes_files) {
-      return ask_for_stage(system, address, o.node_tls, *hello, takes_files);
-    };
     const ModelFiles files{o.target, target.source->location(), hello->identity};
-    auto opened = ask_and_send(system, address, o, files, ask).and_then([&](StageOpened&& there) {
-      return check(there, elsewhere, o.page_tokens, name).map([&] { return there; });
-    });
+    auto opened =
+        ask_and_send<StageOpened>(system, address, o, files, *hello)
+            .and_then([&](StageOpened&& there) {
+              return check(there, elsewhere, o.page_tokens, name).map([&] { return there; });
+            });
     if (!opened)
       return tl::unexpected(opened.error());
     parts->places.push_back({{name, make_connector(address, o.node_tls)}, *hello});

@@ -55,6 +55,11 @@ bool Group::hosts(int model) const {
   return std::binary_search(models.begin(), models.end(), model);
 }
 
+bool Placement::hosts(int model) const {
+  return std::any_of(groups.begin(), groups.end(),
+                     [&](const Group& group) { return group.hosts(model); });
+}
+
 void Group::add(int model) {
   models.insert(std::lower_bound(models.begin(), models.end(), model), model);
 }

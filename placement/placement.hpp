@@ -22,6 +22,8 @@ struct Group {
 
 struct Placement {
   std::vector<Group> groups;
+  /// Says whether any group hosts the model.
+  bool hosts(int model) const;
   bool operator==(const Placement&) const = default;
 };
 

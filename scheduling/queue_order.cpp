@@ -14,8 +14,8 @@ base::TimePoint due(SchedulingPolicy policy, const SequenceSpec& spec, base::Tim
   case SchedulingPolicy::fcfs: return {};
   case SchedulingPolicy::priority: return now + spec.priority * limits::priority_step;
   case SchedulingPolicy::deadline:
-    if (spec.deadline.count() > 0)
-      allowed = std::min<base::Duration>(allowed, spec.deadline);
+    if (spec.deadline)
+      allowed = std::min<base::Duration>(allowed, *spec.deadline);
   }
   return now + allowed;
 }
@@ -25,8 +25,8 @@ base::TimePoint due(SchedulingPolicy policy, const SequenceSpec& spec, base::Tim
 void QueueOrder::arrive(Sequence& s, base::TimePoint now) {
   s.arrival = ++arrivals_;
   s.due = due(policy_, *s.spec, now);
-  if (s.spec->deadline.count() > 0)
-    s.deadline = now + s.spec->deadline;
+  if (s.spec->deadline)
+    s.deadline = now + *s.spec->deadline;
   const auto served = [](const auto& entry) { return entry.second.served; };
   const auto least = std::ranges::min_element(clients_, {}, served);
   const double begin = least == clients_.end() ? 0 : served(*least);

@@ -24,7 +24,7 @@ Requests::Actions Requests::submit(const Submit& request, base::TimePoint now) {
   const Open& open = open_.emplace(id, opened(request, now)).first->second;
   if (open.deadline)
     wake_at(turn, *open.deadline);
-  if (request.deadline && request.deadline->count() <= 0)
+  if (open.deadline && *open.deadline <= now)
     finish(turn, id, FinishReason::deadline); // it has passed before anything began
   else
     turn.act(Admit{request.spec, request.prompt});
@@ -42,8 +42,8 @@ Requests::Open Requests::opened(const Submit& request, base::TimePoint now) cons
   open.submitted = now;
   open.lanes_before = config_.telemetry->overlap.sums();
   open.failures_before = config_.telemetry->drafter_failures;
-  if (request.deadline)
-    open.deadline = now + *request.deadline;
+  if (request.spec->deadline)
+    open.deadline = now + *request.spec->deadline;
   return open;
 }
 

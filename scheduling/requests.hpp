@@ -24,7 +24,6 @@ struct Submit {
   std::vector<TokenId> prompt;
   std::vector<std::string> stop;
   bool skip_special_tokens = true;
-  std::optional<base::Duration> deadline; ///< Time allowed from now on.
   std::shared_ptr<base::EventSink> sink;
 };
 

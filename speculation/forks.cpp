@@ -6,9 +6,6 @@
 
 namespace paceline::speculation {
 
-using speculation::Chain;
-using speculation::Frontier;
-
 /// A token that a pass could draw: the next one of an existing fork, or the first one of a new
 /// fork.
 struct ForkSet::Candidate {

@@ -12,6 +12,7 @@
 #include <compare>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -76,10 +77,10 @@ struct SequenceSpec {
   std::string draft_scope; ///< This and `cache_salt` are as in Request.
   std::string cache_salt;
 
-  int priority = 0;                    ///< The smaller value goes first, where priorities count.
-  std::uint64_t client = 0;            ///< Client whose share the sequence counts against.
-  int client_weight = 1;               ///< Weight of that client's share.
-  std::chrono::nanoseconds deadline{}; ///< Time allowed from its arrival; 0: no limit.
+  int priority = 0;         ///< The smaller value goes first, where priorities count.
+  std::uint64_t client = 0; ///< Client whose share the sequence counts against.
+  int client_weight = 1;    ///< Weight of that client's share.
+  std::optional<std::chrono::nanoseconds> deadline; ///< Time allowed from its arrival.
 
   /// Returns the rule that judges: greedy decoding is the limit of all rules, and `match` needs no
   /// q.

@@ -202,11 +202,6 @@ void add_weight_scales(CLI::App& app, ScaleChoice& scales) {
              "How blocks that are quantized find their scales");
 }
 
-void add_activations(CLI::App& app, const std::string& flag, Activations& activations,
-                     const std::string& description) {
-  add_choice(app, flag, activations, choices_of<Activations>(), description);
-}
-
 void add_kv_cache_dtype(CLI::App& app, EngineOptions& engine) {
   add_choice(app, "--kv-cache-dtype", engine.kv_cache_dtype, choices_of<KvCacheDtype>(),
              "What keys and values are kept as; auto: 16 bits, or 32 with such weights");
@@ -264,8 +259,8 @@ void add_model_options(CLI::App& app, EngineOptions& engine) {
                     "mxfp6-e3m2, mxfp4 or mxint8");
   add_weight_format(app, "--head-weights", engine.head_weights, "The same of the output heads");
   add_weight_scales(app, engine.weight_scales);
-  add_activations(app, "--activations", engine.activations,
-                  "What rows are rounded to before products with weights of 4 to 8 bits, on CPUs");
+  add_choice(app, "--activations", engine.activations, choices_of<Activations>(),
+             "What rows are rounded to before products with weights of 4 to 8 bits, on CPUs");
   add_kv_cache_dtype(app, engine);
   app.add_option("-c,--max-model-len,--ctx-size", engine.max_model_len,
                  "Tokens of context; 0: what the model was trained for")
@@ -308,8 +303,8 @@ void add_speculation_options(CLI::App& app, EngineOptions& engine, Request& requ
   add_node_options(app, engine);
   add_weight_format(app, "--draft-weights", engine.draft_weights,
                     "Quantize the draft's blocks while loading, as --weights does the target's");
-  add_activations(app, "--draft-activations", engine.draft_activations,
-                  "The same as --activations of the draft, where it changes no answer");
+  add_choice(app, "--draft-activations", engine.draft_activations, choices_of<Activations>(),
+             "The same as --activations of the draft, where it changes no answer");
   add_draft_kv_cache_dtype(app, engine);
   add_number(app, engine, actors::engine_number("max_num_seqs"));
   add_choice(app, "--prefill", engine.prefill, choices_of<Prefill>(),

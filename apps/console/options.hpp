@@ -31,8 +31,7 @@ void add_speculation_options(CLI::App& app, EngineOptions& engine, Request& requ
 /// Adds --temperature, --top-k, --top-p, --min-p and penalties.
 void add_distribution_options(CLI::App& app, Request& request);
 /// Adds --json-schema, --grammar, --regex, -n, --min-tokens, --temperature, --top-k, --top-p,
-/// --min-p, penalties,
-/// --seed, --stop and --ignore-eos.
+/// --min-p, penalties, --seed, --stop and --ignore-eos.
 void add_sampling_options(CLI::App& app, Request& request);
 /// Adds [PROMPT], -p and -f. name: what the text is called.
 void add_prompt_options(CLI::App& app, PromptSource& prompt, const std::string& name);

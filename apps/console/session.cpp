@@ -45,6 +45,14 @@ Result<Completion> answer_of(Engine& engine, const Request& request) {
   return engine.submit(request).and_then([](Stream&& stream) { return follow(stream); });
 }
 
+Result<void> warm_up(Engine& engine, int tokens) {
+  Request request;
+  request.prompt_tokens = {0}; // Every vocabulary has this id.
+  request.max_tokens = tokens;
+  request.ignore_eos = true;
+  return answer_of(engine, request).map([](const Completion&) {});
+}
+
 Result<void> close_engine(Engine& engine) {
   return engine.shutdown(std::chrono::milliseconds(0));
 }

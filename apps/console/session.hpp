@@ -28,6 +28,9 @@ Result<Completion> follow(Stream& stream, const std::function<void(const Delta&)
 /// an error.
 Result<Completion> answer_of(Engine& engine, const Request& request);
 
+/// Has the engine generate tokens of no use, which pays for pages, caches and clocks.
+Result<void> warm_up(Engine& engine, int tokens);
+
 /// Ends the engine, which now writes its trace. A trace that could not be written is an error.
 Result<void> close_engine(Engine& engine);
 

@@ -49,14 +49,6 @@ PromptPool pool_of(std::vector<TokenId> ids, const std::string& text) {
 
 // --- an engine here
 
-Result<void> warm_up(Engine& engine) {
-  Request request;
-  request.prompt_tokens = {0}; // Every vocabulary has this id.
-  request.max_tokens = warmup_tokens;
-  request.ignore_eos = true;
-  return answer_of(engine, request).map([](const Completion&) {});
-}
-
 /// Opens an engine in this process. text: prompts are cut from it.
 Result<Subject> open_engine(const ServeOptions& options, const Plan& plan, const std::string& text,
                             Interrupt& interrupt) {
@@ -75,7 +67,7 @@ Result<Subject> open_engine(const ServeOptions& options, const Plan& plan, const
   subject.session = std::make_unique<Session>(std::move(*session));
   Engine& opened = subject.session->engine;
   if (!sim)
-    if (auto warm = warm_up(opened); !warm)
+    if (auto warm = warm_up(opened, warmup_tokens); !warm)
       return tl::unexpected(warm.error());
   ModelInfo target = opened.target();
   name_scaled(target, options.engine.target, options.scale.target);
@@ -173,8 +165,7 @@ boost::json::object head_json(const ServeOptions& options, const Plan& plan,
       {"num_prompts", plan.size()},
       {"burstiness", options.plan.burstiness},
       {"seed", options.plan.seed}};
-  object["request_rate"] =
-      std::isfinite(plan.rate()) ? boost::json::value(plan.rate()) : boost::json::value("inf");
+  object["request_rate"] = rate_json(plan.rate());
   object["max_concurrency"] = options.max_concurrency > 0
                                   ? boost::json::value(options.max_concurrency)
                                   : boost::json::value();

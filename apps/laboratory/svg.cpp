@@ -9,13 +9,6 @@ namespace {
 constexpr std::array<std::string_view, 5> colors{"#0b62a4", "#c1440e", "#2e7d32", "#7b3fa0",
                                                  "#8a6d00"};
 
-std::string through(const char* element, const Points& points, std::string_view style) {
-  std::string at;
-  for (const auto& [x, y] : points)
-    at += fmt::format("{}{:.1f},{:.1f}", at.empty() ? "" : " ", x, y);
-  return fmt::format("<{} points=\"{}\" {}/>\n", element, at, style);
-}
-
 } // namespace
 
 std::string picture(double width, double height, int font_size, const std::string& elements) {
@@ -32,11 +25,10 @@ std::string line(double x1, double y1, double x2, double y2, std::string_view st
 }
 
 std::string polyline(const Points& points, std::string_view style) {
-  return through("polyline", points, style);
-}
-
-std::string polygon(const Points& points, std::string_view style) {
-  return through("polygon", points, style);
+  std::string at;
+  for (const auto& [x, y] : points)
+    at += fmt::format("{}{:.1f},{:.1f}", at.empty() ? "" : " ", x, y);
+  return fmt::format("<polyline points=\"{}\" {}/>\n", at, style);
 }
 
 std::string text(double x, double y, std::string_view anchor, std::string_view what,

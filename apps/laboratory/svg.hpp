@@ -19,7 +19,6 @@ std::string picture(double width, double height, int font_size, const std::strin
 std::string line(double x1, double y1, double x2, double y2, std::string_view style);
 using Points = std::vector<std::pair<double, double>>;
 std::string polyline(const Points& points, std::string_view style);
-std::string polygon(const Points& points, std::string_view style);
 /// anchor: the part of the text that is at x: "start", "middle" or "end".
 std::string text(double x, double y, std::string_view anchor, std::string_view what,
                  std::string_view style = {});

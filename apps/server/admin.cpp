@@ -1,6 +1,5 @@
 #include "apps/server/admin.hpp"
 
-#include "apps/console/json_text.hpp"
 #include "apps/server/bodies.hpp"
 #include "apps/server/fields.hpp"
 
@@ -43,11 +42,6 @@ std::optional<ApiError> no_placement(const Service& service) {
                   .code = "conflict"};
 }
 
-asio::awaitable<void> answer(Exchange& exchange, const json::object& object) {
-  HttpResponse response{.body = json_text(object)};
-  co_await exchange.send(std::move(response));
-}
-
 } // namespace
 
 asio::awaitable<void> load_model(Service& service, Exchange& exchange) {
@@ -63,7 +57,7 @@ asio::awaitable<void> load_model(Service& service, Exchange& exchange) {
   if (!device)
     co_return co_await exchange.send(device.error());
   const json::object reply{{"model", name}, {"device", *device}, {"status", "loaded"}};
-  co_await answer(exchange, reply);
+  co_await exchange.send_json(reply);
 }
 
 asio::awaitable<void> unload_model(Service& service, Exchange& exchange) {
@@ -86,7 +80,7 @@ asio::awaitable<void> unload_model(Service& service, Exchange& exchange) {
   if (!unloaded)
     co_return co_await exchange.send(unloaded.error());
   const json::object reply{{"model", name}, {"status", "unloaded"}};
-  co_await answer(exchange, reply);
+  co_await exchange.send_json(reply);
 }
 
 } // namespace paceline::apps::serve

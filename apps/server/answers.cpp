@@ -1,5 +1,7 @@
 #include "apps/server/answers.hpp"
 
+#include "apps/server/errors.hpp"
+
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
@@ -39,13 +41,7 @@ void Answers::add(Stream stream) {
 
 void Answers::listen(const std::shared_ptr<Shared>& shared, std::size_t index) {
   shared->streams[index].async_next([shared, index](std::optional<Event> event) {
-    if (!event) {
-      Finished closed;
-      closed.reason = FinishReason::error;
-      closed.error = Error{ErrorCode::unavailable, "the engine was closed", ""};
-      event = std::move(closed);
-    }
-    shared->ready.push_back({index, std::move(*event)});
+    shared->ready.push_back({index, event ? std::move(*event) : engine_closed()});
     shared->news.cancel();
   });
 }

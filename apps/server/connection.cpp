@@ -62,11 +62,11 @@ ApiError no_such_key() {
 }
 
 ApiError unavailable(Service::State state) {
-  const bool loading = state == Service::State::loading;
+  if (state == Service::State::draining)
+    return shutting_down();
   return {.status = 503,
-          .message = loading ? "the model is being loaded: try again in a moment"
-                             : "the server is shutting down: ask another one",
-          .code = loading ? "loading" : "shutting_down",
+          .message = "the model is being loaded: try again in a moment",
+          .code = "loading",
           .retry_after_seconds = 1};
 }
 
@@ -364,7 +364,7 @@ asio::awaitable<void> Connection::call(const Route& route) {
   }
   if (thrown.empty())
     co_return;
-  service_->log().write(Log::Level::error, "exception", {{"id", request_.id}, {"what", thrown}});
+  service_->log().write(LogLevel::error, "exception", {{"id", request_.id}, {"what", thrown}});
   keep_alive_ = false;
   if (status_ != 0)
     co_return;

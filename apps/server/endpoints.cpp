@@ -20,11 +20,6 @@ namespace asio = boost::asio;
 namespace json = boost::json;
 namespace {
 
-asio::awaitable<void> send_json(Exchange& exchange, const json::object& object,
-                                unsigned status = 200) {
-  return exchange.send(HttpResponse{.status = status, .body = json_text(object)});
-}
-
 json::object model_entry(const Service& service, const Fleet::Served& one) {
   json::object entry{{"id", one.name},
                      {"object", "model"},
@@ -92,7 +87,7 @@ asio::awaitable<void> list_models(Service& service, Exchange& exchange) {
     list.push_back(model_entry(service, one));
   json::object reply{{"object", "list"}};
   reply["data"] = std::move(list);
-  co_await send_json(exchange, reply);
+  co_await exchange.send_json(reply);
 }
 
 asio::awaitable<void> show_model(Service& service, Exchange& exchange) {
@@ -103,7 +98,7 @@ asio::awaitable<void> show_model(Service& service, Exchange& exchange) {
   if (found == served.end())
     co_return co_await exchange.send(no_such_model(name));
   const json::object entry = model_entry(service, *found);
-  co_await send_json(exchange, entry);
+  co_await exchange.send_json(entry);
 }
 
 asio::awaitable<void> tokenize(Service& service, Exchange& exchange) {
@@ -165,19 +160,19 @@ asio::awaitable<void> detokenize(Service& service, Exchange& exchange) {
   if (!replica)
     co_return co_await exchange.send(replica.error());
   const json::object reply{{"prompt", (*replica)->engine().detokenize(ids)}};
-  co_await send_json(exchange, reply);
+  co_await exchange.send_json(reply);
 }
 
 asio::awaitable<void> version(Service&, Exchange& exchange) {
-  return send_json(exchange, {{"version", PACELINE_VERSION}});
+  return exchange.send_json({{"version", PACELINE_VERSION}});
 }
 
 asio::awaitable<void> health(Service& service, Exchange& exchange) {
-  return send_json(exchange, {{"status", state_name(service)}}, service.fleet().well() ? 200 : 503);
+  return exchange.send_json({{"status", state_name(service)}}, service.fleet().well() ? 200 : 503);
 }
 
 asio::awaitable<void> ready(Service& service, Exchange& exchange) {
-  return send_json(exchange, {{"status", state_name(service)}}, service.ready() ? 200 : 503);
+  return exchange.send_json({{"status", state_name(service)}}, service.ready() ? 200 : 503);
 }
 
 asio::awaitable<void> metrics(Service& service, Exchange& exchange) {

@@ -87,6 +87,13 @@ std::optional<ApiError> failure_of(const Finished& end) {
   return api_error(end.error.value_or(Error{ErrorCode::internal, "the request failed", ""}));
 }
 
+Finished engine_closed() {
+  Finished end;
+  end.reason = FinishReason::error;
+  end.error = Error{ErrorCode::unavailable, "the engine was closed", ""};
+  return end;
+}
+
 Error error_of(const ApiError& error) {
   const auto code = [&] {
     switch (error.status) {

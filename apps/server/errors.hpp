@@ -41,6 +41,8 @@ ApiError api_error(const Error& error);
 /// Returns why an answer failed; none if it did not fail.
 std::optional<ApiError> failure_of(const Finished& end);
 
+/// Returns the end of a stream whose engine was closed before it.
+Finished engine_closed();
 /// Turns an error of HTTP into one of the engine; its message has the hint.
 Error error_of(const ApiError& error);
 

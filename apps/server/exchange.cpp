@@ -1,5 +1,6 @@
 #include "apps/server/exchange.hpp"
 
+#include "apps/console/json_text.hpp"
 #include "apps/console/limits.hpp"
 
 #include <algorithm>
@@ -32,6 +33,11 @@ boost::asio::awaitable<void> Exchange::send(const ApiError& error) {
     response.headers.emplace_back("Retry-After", std::to_string(*error.retry_after_seconds));
   remark("error", error.code.empty() ? error.message : error.code);
   return send(std::move(response));
+}
+
+boost::asio::awaitable<void> Exchange::send_json(const boost::json::object& object,
+                                                 unsigned status) {
+  return send(HttpResponse{.status = status, .body = json_text(object)});
 }
 
 boost::asio::awaitable<bool> Exchange::begin_events() {

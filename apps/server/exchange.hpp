@@ -56,6 +56,7 @@ public:
   /// Answers in one piece.
   virtual boost::asio::awaitable<void> send(HttpResponse response) = 0;
   boost::asio::awaitable<void> send(const ApiError& error);
+  boost::asio::awaitable<void> send_json(const boost::json::object& object, unsigned status = 200);
 
   /// Answers in parts: begin, then any number of writes, then end. A write waits for the client to
   /// take it; false: the client has gone or takes nothing. head: without a body.

@@ -100,12 +100,6 @@ ApiError Fleet::absent(int model, bool for_operator) const {
   return why;
 }
 
-/// Whether a move, under way or still to come, gives the model a place.
-bool Fleet::coming(int model) const {
-  const auto hosts = [&](const placement::Group& group) { return group.hosts(model); };
-  return std::any_of(wanted_.groups.begin(), wanted_.groups.end(), hosts);
-}
-
 asio::awaitable<ApiResult<Fleet::Turn>> Fleet::turn(std::string name, Clock::time_point arrived,
                                                     Clock::time_point latest,
                                                     std::function<bool()> given_up) {
@@ -125,7 +119,7 @@ asio::awaitable<ApiResult<Fleet::Turn>> Fleet::turn(std::string name, Clock::tim
       late_[models_[std::size_t(*model)].model.name] += 1;
       co_return refuse(late(*model, dispatch, deadline));
     }
-    if (!coming(*model))
+    if (!wanted_.hosts(*model)) // No move, under way or still to come, gives it a place.
       co_return refuse(absent(*model, false));
     if (stopping_ || given_up())
       co_return refuse(shutting_down());
@@ -171,7 +165,7 @@ std::vector<Fleet::Served> Fleet::served() const {
         one.max_model_len = replica->max_model_len();
         one.devices.push_back(devices_of(place.first));
       }
-    if (!one.devices.empty() || coming(model))
+    if (!one.devices.empty() || wanted_.hosts(model))
       all.push_back(std::move(one));
   }
   return all;

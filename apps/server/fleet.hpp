@@ -152,12 +152,10 @@ private:
   ApiError unknown(const std::string& name) const;
   ApiError late(int model, const placement::Dispatch& dispatch, double deadline) const;
   ApiError absent(int model, bool for_operator) const;
-  bool coming(int model) const;
   double seconds(Clock::time_point time) const;
   std::string devices_of(int group) const;
 
   void merge(const FleetPlan& plan);
-  bool held(int model) const;
   bool adopt(const std::vector<int>& models, const placement::Placement& found);
   int add_model(FleetModel model, placement::Model costs);
   int group_of(const std::vector<std::string>& devices, placement::Shape shape);

@@ -38,7 +38,7 @@ ApiResult<int> Fleet::prepare(Loading& asked) {
   placement::Model& costs = problem_.models[std::size_t(*model)];
   const bool changes = !asked.model.checkpoint.empty() || !asked.model.draft.empty() ||
                        asked.memory_bytes || asked.latency_seconds || asked.objective_seconds;
-  if (changes && held(*model))
+  if (changes && held_.hosts(*model))
     return refuse(cannot_load(fmt::format("the model {} is loaded as it is: unload it first, or "
                                           "give nothing but a device",
                                           entry.model.name),
@@ -116,9 +116,7 @@ asio::awaitable<ApiResult<void>> Fleet::unload(std::string name, std::string dev
         device.empty() || !model
             ? unknown(name)
             : cannot_load(fmt::format("the model {} is not on {}", name, device), "device", 404));
-  const auto hosts = [&](const Group& group) { return group.hosts(*model); };
-  models_[std::size_t(*model)].wanted =
-      std::any_of(wanted_.groups.begin(), wanted_.groups.end(), hosts);
+  models_[std::size_t(*model)].wanted = wanted_.hosts(*model);
   co_await settled();
   co_return ApiResult<void>();
 }

@@ -43,13 +43,6 @@ int Fleet::group_of(const std::vector<std::string>& devices, placement::Shape sh
   return int(wanted_.groups.size()) - 1;
 }
 
-/// Whether some device has memory for the model, because it is loaded, being loaded or being
-/// unloaded.
-bool Fleet::held(int model) const {
-  return std::any_of(held_.groups.begin(), held_.groups.end(),
-                     [&](const Group& group) { return group.hosts(model); });
-}
-
 /// Makes what the plan has the wanted placement.
 void Fleet::merge(const FleetPlan& plan) {
   const int count = problem_.devices.count;
@@ -64,7 +57,7 @@ void Fleet::merge(const FleetPlan& plan) {
     auto index = find(model.name);
     const bool same = index && models_[std::size_t(*index)].model == model &&
                       problem_.models[std::size_t(*index)].memory_bytes == costs.memory_bytes;
-    if (!index || (held(*index) && !same))
+    if (!index || (held_.hosts(*index) && !same))
       index = add_model(model, costs);
     models_[std::size_t(*index)] = {.model = model};
     problem_.models[std::size_t(*index)] = costs;
@@ -148,9 +141,6 @@ asio::awaitable<void> Fleet::load(Place place) {
     entry.failure.reset();
     moves_["load"] += 1;
     const std::string capacity = capacity_of(*engine);
-    if (const auto& ignored = engine->target().not_obeyed; !ignored.empty())
-      log_.write(Log::Level::warning, "generation_config",
-                 {{"model", spec.name}, {"not_obeyed", boost::json::value_from(ignored)}});
     host(place, std::make_shared<Engine>(std::move(*engine)));
     log_.info("loaded",
               {{"model", spec.name},
@@ -161,7 +151,7 @@ asio::awaitable<void> Fleet::load(Place place) {
     entry.failure = engine.error();
     moves_["failed_load"] += 1;
     log_.write(
-        Log::Level::error, "load",
+        LogLevel::error, "load",
         {{"model", spec.name}, {"device", devices_of(group)}, {"error", engine.error().text()}});
     wanted_.groups[std::size_t(group)].remove(model);
     gone(place);
@@ -178,10 +168,12 @@ asio::awaitable<void> Fleet::unload(Place place) {
 }
 
 void Fleet::host(Place place, std::shared_ptr<Engine> engine) {
-  const auto [group, model] = place;
+  const std::string& name = models_[std::size_t(place.second)].model.name;
+  if (const auto& ignored = engine->target().not_obeyed; !ignored.empty())
+    log_.write(LogLevel::warning, "generation_config",
+               {{"model", name}, {"not_obeyed", boost::json::value_from(ignored)}});
   replicas_[place] =
-      std::shared_ptr<Replica>(new Replica(models_[std::size_t(model)].model.name, group,
-                                           std::move(engine), options_.parsers),
+      std::shared_ptr<Replica>(new Replica(name, place.first, std::move(engine), options_.parsers),
                                [this, place](Replica* replica) { retire(place, replica); });
   route();
   wake();
@@ -194,7 +186,7 @@ void Fleet::drop(const Replica& ended) {
                                [&](const auto& entry) { return entry.second.get() == &ended; });
   if (at == replicas_.end() || !manages() || stopping_)
     return;
-  log_.write(Log::Level::error, "ended",
+  log_.write(LogLevel::error, "ended",
              {{"model", ended.model()}, {"device", devices_of(at->first.first)}});
   replicas_.erase(at);
   route();

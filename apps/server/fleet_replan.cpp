@@ -96,11 +96,8 @@ bool Fleet::adopt(const std::vector<int>& models, const placement::Placement& fo
     for (const int model : found.groups[g].models)
       next.groups[g].add(model);
   }
-  for (const int model : models) {
-    const auto hosts = [&](const Group& group) { return group.hosts(model); };
-    if (std::none_of(next.groups.begin(), next.groups.end(), hosts))
-      return false;
-  }
+  if (!std::ranges::all_of(models, [&](int model) { return next.hosts(model); }))
+    return false;
   next = placement::nearest(planned(held_), std::move(next));
   for (std::size_t g = 0; g < planned_.size(); ++g)
     wanted_.groups[planned_[g]].models = std::move(next.groups[g].models);

@@ -5,9 +5,10 @@
 #include "apps/server/answers.hpp"
 #include "apps/server/bodies.hpp"
 #include "apps/server/endpoints.hpp"
+#include "apps/server/openai_response.hpp"
 #include "apps/server/progress.hpp"
 #include "apps/server/prompts.hpp"
-#include "apps/server/reply_kinds.hpp"
+#include "apps/server/response_reply.hpp"
 #include "sampling/choice_seed.hpp"
 
 #include <algorithm>
@@ -15,11 +16,18 @@
 #include <ctime>
 #include <fmt/format.h>
 #include <limits>
+#include <memory>
 #include <utility>
 
 namespace paceline::apps::serve {
 namespace asio = boost::asio;
 namespace {
+
+std::unique_ptr<Reply> reply_to(const Asked& asked, const Engine& engine, ReplyHead head) {
+  if (asked.api == Api::responses)
+    return std::make_unique<ResponseReply>(engine, asked, std::move(head));
+  return std::make_unique<CompletionReply>(engine, asked, std::move(head));
+}
 
 /// Takes one HTTP request through an engine.
 class Generation {

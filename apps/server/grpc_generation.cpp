@@ -53,13 +53,6 @@ std::size_t bytes_besides(const Request& request) {
   return sum;
 }
 
-Finished closed() {
-  Finished end;
-  end.reason = FinishReason::error;
-  end.error = Error{ErrorCode::unavailable, "the engine was closed", ""};
-  return end;
-}
-
 v1::GenerateEvent message_of(const Event& event) {
   v1::GenerateEvent message;
   net::write(message, event);
@@ -208,7 +201,7 @@ asio::awaitable<void> GrpcGeneration::stream(Admission& admission, Replica& repl
   }
   for (;; event = co_await events.async_next(asio::use_awaitable)) {
     if (!event)
-      event = closed();
+      event = engine_closed();
     progress.note(replica, *event, call_->caller().arrived);
     if (auto* end = std::get_if<Finished>(&*event)) {
       note(*end);

@@ -20,7 +20,7 @@ using Work = asio::awaitable<grpc::Status>;
 /// Returns the status that ends a call after an exception, which the rest of the server does not
 /// feel.
 grpc::Status failed(Service& service, const char* what) {
-  service.log().write(Log::Level::error, "exception", {{"what", what}});
+  service.log().write(LogLevel::error, "exception", {{"what", what}});
   return net::status_of({ErrorCode::internal, "the server failed at this call", "try it again"});
 }
 

@@ -96,29 +96,19 @@ bool Keys::accept(std::string_view authorization) const {
     return true;
   if (!boost::beast::iequals(authorization.substr(0, scheme.size()), scheme))
     return false;
-  return accept_key(key_of(authorization));
-}
-
-Holder Keys::holder(std::string_view authorization) const {
-  return holder_of_key(key_of(authorization));
-}
-
-Holder Keys::holder_of_key(std::string_view key) const {
-  if (!required())
-    return {};
-  Holder holder{digest(key)};
-  const auto known = std::ranges::find(keys_, holder.name, &Holder::name);
-  return known == keys_.end() ? holder : *known;
-}
-
-bool Keys::accept_key(std::string_view given_key) const {
-  if (!required())
-    return true;
-  const std::string given = digest(given_key);
+  const std::string given = digest(key_of(authorization));
   bool found = false;
   for (const Holder& key : keys_) // Compares all of them, so that the time tells nothing.
     found |= CRYPTO_memcmp(key.name.data(), given.data(), given.size()) == 0;
   return found;
+}
+
+Holder Keys::holder(std::string_view authorization) const {
+  if (!required())
+    return {};
+  Holder holder{digest(key_of(authorization))};
+  const auto known = std::ranges::find(keys_, holder.name, &Holder::name);
+  return known == keys_.end() ? holder : *known;
 }
 
 } // namespace paceline::apps::serve

@@ -32,11 +32,8 @@ public:
   /// Whether this key is known. authorization: a request's header field, "Bearer KEY". Takes
   /// equally long whatever it holds.
   bool accept(std::string_view authorization) const;
-  /// Whether this key, given alone, is known.
-  bool accept_key(std::string_view key) const;
-  /// Returns the holder of the key in this header field, or of this key.
+  /// Returns the holder of the key in this header field.
   Holder holder(std::string_view authorization) const;
-  Holder holder_of_key(std::string_view key) const;
 
 private:
   std::vector<Holder> keys_; ///< The name is the key's SHA-256.

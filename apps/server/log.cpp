@@ -11,12 +11,11 @@
 namespace paceline::apps::serve {
 namespace {
 
-spdlog::level::level_enum level_of(Log::Level level) {
+spdlog::level::level_enum level_of(LogLevel level) {
   switch (level) {
-  case Log::Level::debug: return spdlog::level::debug;
-  case Log::Level::info: return spdlog::level::info;
-  case Log::Level::warning: return spdlog::level::warn;
-  case Log::Level::error: return spdlog::level::err;
+  case LogLevel::info: return spdlog::level::info;
+  case LogLevel::warning: return spdlog::level::warn;
+  case LogLevel::error: return spdlog::level::err;
   }
   return spdlog::level::info;
 }
@@ -53,11 +52,11 @@ Log::Log(const std::string& level, bool as_json)
 Log::~Log() = default;
 
 void Log::insist(std::string_view event, const LogFields& fields) {
-  parts_->logger->set_level(level_of(Level::error));
-  write(Level::error, event, fields);
+  parts_->logger->set_level(level_of(LogLevel::error));
+  write(LogLevel::error, event, fields);
 }
 
-void Log::write(Level level, std::string_view event, const LogFields& fields) {
+void Log::write(LogLevel level, std::string_view event, const LogFields& fields) {
   if (!parts_->logger->should_log(level_of(level)))
     return;
   std::string line;

@@ -1,6 +1,8 @@
 // The server's log on standard error: one line an event, with fields, for people or as JSON.
 #pragma once
 
+#include "paceline/engine.hpp"
+
 #include <boost/json/object.hpp>
 #include <memory>
 #include <string>
@@ -19,8 +21,6 @@ using LogFields = boost::json::object;
 /// Threads: any.
 class Log {
 public:
-  enum class Level { debug, info, warning, error };
-
   /// level: "debug", "info", "warning", "error" or "off".
   Log(const std::string& level, bool as_json);
   ~Log();
@@ -29,11 +29,11 @@ public:
 
   /// Writes a line such as 2026-11-21T10:00:00.000Z info request id=... status=200. event: what
   /// happened, such as "request".
-  void write(Level level, std::string_view event, const LogFields& fields = {});
+  void write(LogLevel level, std::string_view event, const LogFields& fields = {});
   /// Writes likewise, whatever the level is; for the error that ends the program.
   void insist(std::string_view event, const LogFields& fields);
   void info(std::string_view event, const LogFields& fields = {}) {
-    write(Level::info, event, fields);
+    write(LogLevel::info, event, fields);
   }
 
 private:

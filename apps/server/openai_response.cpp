@@ -70,12 +70,6 @@ std::string data(const json::object& object) {
 
 } // namespace
 
-CompletionReply::CompletionReply(const Engine& engine, const Asked& asked, ReplyHead head)
-    : engine_(&engine), api_(asked.api), n_(asked.n), logprobs_(asked.request.logprobs),
-      sources_(asked.sources), echo_(asked.echo), skip_special_(asked.request.skip_special_tokens),
-      top_logprobs_(asked.top_logprobs), prompt_logprobs_(asked.prompt_logprobs),
-      include_usage_(asked.include_usage), head_(std::move(head)) {}
-
 json::object CompletionReply::object(const char* kind) const {
   return {{"id", head_.id},
           {"object", kind},
@@ -85,7 +79,7 @@ json::object CompletionReply::object(const char* kind) const {
 }
 
 void CompletionReply::add_usage(json::object& reply, const std::vector<Choice>& choices) const {
-  const auto& [sum, stats] = counts_of(choices, n_);
+  const auto& [sum, stats] = counts_of(choices, asked_.n);
   reply["usage"] = {{"prompt_tokens", sum.prompt_tokens},
                     {"completion_tokens", sum.completion_tokens},
                     {"total_tokens", sum.prompt_tokens + sum.completion_tokens},
@@ -96,27 +90,27 @@ void CompletionReply::add_usage(json::object& reply, const std::vector<Choice>& 
 }
 
 json::object CompletionReply::whole(std::vector<Choice>& choices) {
-  json::object reply = object(api_ == Api::chat ? "chat.completion" : "text_completion");
+  json::object reply = object(asked_.api == Api::chat ? "chat.completion" : "text_completion");
   json::array list;
   for (Choice& choice : choices) {
     json::object one{{"index", choice.index}};
     if (choice.chat)
       one["message"] = choice.chat->message(choice.answer.text + choice.tail);
-    else if (api_ == Api::chat)
+    else if (asked_.api == Api::chat)
       one["message"] = {{"role", "assistant"},
                         {"content", choice.answer.text + choice.tail},
                         {"refusal", nullptr}};
     else
       one["text"] = choice.echo + choice.answer.text + choice.tail;
     json::value scores;
-    if (logprobs_ && echo_ && choice.prompt)
+    if (asked_.request.logprobs && asked_.echo && choice.prompt)
       scores = echoed_logprobs(choice);
     choice.places.go_behind(choice.echo);
-    if (logprobs_)
+    if (asked_.request.logprobs)
       append(scores, logprobs(choice, choice.answer.logprobs));
     one["logprobs"] = std::move(scores);
-    if (prompt_logprobs_ && choice.prompt)
-      (api_ == Api::chat ? reply : one)["prompt_logprobs"] = prompt_scores(*choice.prompt);
+    if (asked_.prompt_logprobs && choice.prompt)
+      (asked_.api == Api::chat ? reply : one)["prompt_logprobs"] = prompt_scores(*choice.prompt);
     add_end(one, choice);
     list.push_back(std::move(one));
   }
@@ -128,9 +122,9 @@ json::object CompletionReply::whole(std::vector<Choice>& choices) {
 // ---- streams ----
 
 std::string CompletionReply::event(json::object choice) const {
-  json::object reply = object(api_ == Api::chat ? "chat.completion.chunk" : "text_completion");
+  json::object reply = object(asked_.api == Api::chat ? "chat.completion.chunk" : "text_completion");
   reply["choices"] = json::array{std::move(choice)};
-  if (include_usage_)
+  if (asked_.include_usage)
     reply["usage"] = nullptr;
   return data(reply);
 }
@@ -138,7 +132,7 @@ std::string CompletionReply::event(json::object choice) const {
 json::object CompletionReply::chunk(const Choice& choice, std::string_view text, json::value scores,
                                     bool with_role) const {
   json::object one{{"index", choice.index}};
-  if (api_ == Api::chat) {
+  if (asked_.api == Api::chat) {
     json::object delta{{"content", text}};
     if (with_role)
       delta["role"] = "assistant";
@@ -168,12 +162,12 @@ std::string CompletionReply::opening(Choice& choice) const {
     return {};
   if (choice.chat && choice.chat->callable())
     return parts_event(choice, {{"role", "assistant"}, {"content", nullptr}}, nullptr);
-  if (api_ == Api::chat)
+  if (asked_.api == Api::chat)
     return event(chunk(choice, "", nullptr, true));
   if (choice.echo.empty())
     return {};
   json::value scores;
-  if (logprobs_ && choice.prompt)
+  if (asked_.request.logprobs && choice.prompt)
     scores = echoed_logprobs(choice);
   choice.places.go_behind(choice.echo);
   return event(chunk(choice, choice.echo, std::move(scores), false));
@@ -181,12 +175,12 @@ std::string CompletionReply::opening(Choice& choice) const {
 
 std::string CompletionReply::part(Choice& choice, const Delta& delta) {
   std::string events = opening(choice);
-  if (delta.text.empty() && !logprobs_)
+  if (delta.text.empty() && !asked_.request.logprobs)
     return events; // The text is held back until a character or a stop string is decided.
   json::value scores;
-  if (logprobs_)
+  if (asked_.request.logprobs)
     scores = logprobs(choice, delta.logprobs);
-  if (sources_)
+  if (asked_.sources)
     add_sources(scores.as_object(), delta.sources);
   if (choice.chat)
     return events + parts_event(choice, choice.chat->delta(delta.text), std::move(scores));
@@ -201,7 +195,7 @@ std::string CompletionReply::end(Choice& choice) {
   } else if (!choice.tail.empty())
     events += event(chunk(choice, choice.tail, nullptr, false));
   json::object last = chunk(choice, "", nullptr, false);
-  if (api_ == Api::chat)
+  if (asked_.api == Api::chat)
     last["delta"] = json::object();
   add_end(last, choice);
   return events + event(std::move(last));
@@ -209,8 +203,8 @@ std::string CompletionReply::end(Choice& choice) {
 
 std::string CompletionReply::epilogue(const std::vector<Choice>& choices) {
   std::string events;
-  if (include_usage_) {
-    json::object reply = object(api_ == Api::chat ? "chat.completion.chunk" : "text_completion");
+  if (asked_.include_usage) {
+    json::object reply = object(asked_.api == Api::chat ? "chat.completion.chunk" : "text_completion");
     reply["choices"] = json::array();
     add_usage(reply, choices);
     events = data(reply);
@@ -226,11 +220,11 @@ std::string CompletionReply::failure(Choice&, const ApiError& error) {
 
 json::value CompletionReply::logprobs(Choice& choice,
                                       const std::vector<TokenLogprob>& tokens) const {
-  if (api_ == Api::chat)
+  if (asked_.api == Api::chat)
     return chat_logprobs(tokens);
   std::vector<std::size_t> places;
   for (const TokenLogprob& token : tokens)
-    places.push_back(choice.places.next(engine_->token_bytes(token.token, skip_special_)));
+    places.push_back(choice.places.next(engine_.token_bytes(token.token, asked_.request.skip_special_tokens)));
   return completion_logprobs(tokens, places);
 }
 
@@ -255,18 +249,18 @@ json::value CompletionReply::echoed_logprobs(Choice& choice) const {
 /// Returns the part of a token's text with which `rest` begins: a special token may or may not be
 /// in the text, and some tokens lose a blank where a text begins.
 std::string CompletionReply::part_of(std::string_view rest, TokenId id) const {
-  const std::string bytes = engine_->token_bytes(id, false);
+  const std::string bytes = engine_.token_bytes(id, false);
   if (rest.starts_with(bytes))
     return bytes;
   if (bytes.starts_with(' ') && rest.starts_with(std::string_view(bytes).substr(1)))
     return bytes.substr(1);
-  return engine_->token_bytes(id);
+  return engine_.token_bytes(id);
 }
 
 json::object CompletionReply::chat_logprobs(const std::vector<TokenLogprob>& tokens) const {
   json::array content;
   for (const TokenLogprob& token : tokens)
-    content.push_back(token_score(*engine_, token, top_logprobs_));
+    content.push_back(token_score(engine_, token, asked_.top_logprobs));
   return {{"content", std::move(content)}, {"refusal", nullptr}};
 }
 
@@ -283,10 +277,10 @@ json::array CompletionReply::prompt_scores(const PromptLogprobs& prompt) const {
     const auto put = [&](TokenId id, float logprob, json::value rank) {
       one.emplace(std::to_string(id), json::object{{"logprob", double(logprob)},
                                                    {"rank", std::move(rank)},
-                                                   {"decoded_token", engine_->token_name(id)}});
+                                                   {"decoded_token", engine_.token_name(id)}});
     };
     std::int64_t rank = 0;
-    for (const auto& [id, logprob] : likeliest(token.top, *prompt_logprobs_))
+    for (const auto& [id, logprob] : likeliest(token.top, *asked_.prompt_logprobs))
       put(id, logprob, ++rank);
     put(token.token, token.logprob, nullptr); // Nothing changes if it is there already.
     all.push_back(std::move(one));
@@ -301,10 +295,10 @@ json::object CompletionReply::completion_logprobs(const std::vector<TokenLogprob
   json::array values;
   json::array tops;
   for (const TokenLogprob& token : tokens) {
-    std::string name = engine_->token_name(token.token);
+    std::string name = engine_.token_name(token.token);
     json::object top;
-    for (const auto& [id, logprob] : likeliest(token.top, top_logprobs_))
-      top.emplace(engine_->token_name(id), double(logprob)); // The likelier of equal names stays.
+    for (const auto& [id, logprob] : likeliest(token.top, asked_.top_logprobs))
+      top.emplace(engine_.token_name(id), double(logprob)); // The likelier of equal names stays.
     top.emplace(name, double(token.logprob));
     names.emplace_back(std::move(name));
     values.emplace_back(double(token.logprob));

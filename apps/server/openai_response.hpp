@@ -5,7 +5,6 @@
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,8 +13,7 @@ namespace paceline::apps::serve {
 
 class CompletionReply final : public Reply {
 public:
-  /// engine: must outlive this.
-  CompletionReply(const Engine& engine, const Asked& asked, ReplyHead head);
+  using Reply::Reply;
 
   boost::json::object whole(std::vector<Choice>& choices) override;
   std::string part(Choice& choice, const Delta& delta) override;
@@ -39,18 +37,6 @@ private:
   boost::json::object completion_logprobs(const std::vector<TokenLogprob>& tokens,
                                           const std::vector<std::size_t>& places) const;
   std::string part_of(std::string_view text, TokenId id) const;
-
-  const Engine* engine_;
-  Api api_;
-  int n_;
-  bool logprobs_;
-  bool sources_; ///< Whether they say who wrote each token.
-  bool echo_;
-  bool skip_special_;
-  int top_logprobs_;
-  std::optional<int> prompt_logprobs_;
-  bool include_usage_;
-  ReplyHead head_;
 };
 
 } // namespace paceline::apps::serve

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace paceline::apps::serve {
@@ -42,6 +43,9 @@ struct Choice {
 /// Writes the answers to one request.
 class Reply {
 public:
+  /// engine, asked: must outlive this.
+  Reply(const Engine& engine, const Asked& asked, ReplyHead head)
+      : engine_(engine), asked_(asked), head_(std::move(head)) {}
   virtual ~Reply() = default;
 
   /// Returns the whole answer.
@@ -55,6 +59,11 @@ public:
   virtual std::string epilogue(const std::vector<Choice>& choices) = 0;
   /// Tells the client why a stream cannot go on, and ends it. choice: one of the request's.
   virtual std::string failure(Choice& choice, const ApiError& error) = 0;
+
+protected:
+  const Engine& engine_;
+  const Asked& asked_;
+  const ReplyHead head_;
 };
 
 /// What the choices of one request took. Prompts count once, however many answers they have.

@@ -23,10 +23,6 @@ const char* code_of(const ApiError& error) {
 
 } // namespace
 
-ResponseReply::ResponseReply(const Engine& engine, const Asked& asked, ReplyHead head)
-    : engine_(&engine), logprobs_(asked.request.logprobs), sources_(asked.sources),
-      top_logprobs_(asked.top_logprobs), echoed_(asked.echoed), head_(std::move(head)) {}
-
 json::object ResponseReply::object(const char* status, const json::array& output) const {
   json::object response{{"id", head_.id},
                         {"object", "response"},
@@ -38,7 +34,7 @@ json::object ResponseReply::object(const char* status, const json::array& output
                         {"system_fingerprint", head_.fingerprint},
                         {"output", output},
                         {"usage", nullptr}};
-  for (const auto& [name, value] : echoed_)
+  for (const auto& [name, value] : asked_.echoed)
     response[name] = value;
   return response;
 }
@@ -46,7 +42,7 @@ json::object ResponseReply::object(const char* status, const json::array& output
 json::object ResponseReply::usage(const std::vector<Choice>& choices) const {
   const auto& [sum, stats] = counts_of(choices, 1);
   // Special tokens around it do not count, so there may be fewer than were written.
-  const auto thought = engine_->tokenize(choices.front().items->reasoning(), false, false).size();
+  const auto thought = engine_.tokenize(choices.front().items->reasoning(), false, false).size();
   return {
       {"input_tokens", sum.prompt_tokens},
       {"input_tokens_details", {{"cached_tokens", sum.cached_tokens}, {"cache_write_tokens", 0}}},
@@ -71,11 +67,11 @@ json::object ResponseReply::ended(const std::vector<Choice>& choices) const {
 /// Gives the choice's text the log-probabilities of the tokens that come next, if they are wanted.
 void ResponseReply::score(Choice& choice, const std::vector<TokenLogprob>& tokens,
                           const std::vector<TokenSource>& sources) const {
-  for (std::size_t i = 0; logprobs_ && i < tokens.size(); ++i) {
-    json::object score = token_score(*engine_, tokens[i], top_logprobs_);
-    if (sources_ && i < sources.size())
+  for (std::size_t i = 0; asked_.request.logprobs && i < tokens.size(); ++i) {
+    json::object score = token_score(engine_, tokens[i], asked_.top_logprobs);
+    if (asked_.sources && i < sources.size())
       score["source"] = name_of(sources[i]);
-    const auto bytes = engine_->token_bytes(tokens[i].token, !choice.has_special);
+    const auto bytes = engine_.token_bytes(tokens[i].token, !choice.has_special);
     choice.items->token(bytes.size(), std::move(score));
   }
 }

@@ -7,8 +7,7 @@ namespace paceline::apps::serve {
 
 class ResponseReply final : public Reply {
 public:
-  /// engine: must outlive this.
-  ResponseReply(const Engine& engine, const Asked& asked, ReplyHead head);
+  using Reply::Reply;
 
   boost::json::object whole(std::vector<Choice>& choices) override;
   std::string part(Choice& choice, const Delta& delta) override;
@@ -27,12 +26,6 @@ private:
   std::string lifecycle(const char* type, boost::json::object response);
   std::string opening(Choice& choice);
 
-  const Engine* engine_;
-  bool logprobs_;
-  bool sources_; ///< Whether they say who wrote each token.
-  int top_logprobs_;
-  boost::json::object echoed_;
-  ReplyHead head_;
   int sequence_ = 0; ///< Number of the next event.
 };
 

@@ -17,7 +17,6 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
-#include <boost/json/value_from.hpp>
 #include <filesystem>
 #include <fmt/format.h>
 #include <memory>
@@ -58,20 +57,11 @@ std::string served_name(const std::string& model) {
   return whole.filename().string();
 }
 
-serve::Log::Level level_of(LogLevel level) {
-  switch (level) {
-  case LogLevel::info: return serve::Log::Level::info;
-  case LogLevel::warning: return serve::Log::Level::warning;
-  case LogLevel::error: return serve::Log::Level::error;
-  }
-  return serve::Log::Level::error;
-}
-
 /// Opens an engine and warms it up. log: gets the engine's messages; must outlive it.
 Result<Engine> open_warm(EngineOptions engine_options, int warmup_tokens, serve::Log& log) {
   engine_options.log = [&log, model = engine_options.target](LogLevel level,
                                                              const std::string& what) {
-    log.write(level_of(level), "engine", {{"model", model}, {"what", what}});
+    log.write(level, "engine", {{"model", model}, {"what", what}});
   };
   ProgressLine line;
   engine_options.progress = [&line](const std::string& what, double done) {
@@ -80,11 +70,7 @@ Result<Engine> open_warm(EngineOptions engine_options, int warmup_tokens, serve:
   auto engine = Engine::open(std::move(engine_options));
   if (!engine || warmup_tokens == 0)
     return engine;
-  Request request;             // It pays for pages, caches and clocks.
-  request.prompt_tokens = {0}; // Every vocabulary has this id.
-  request.max_tokens = warmup_tokens;
-  request.ignore_eos = true;
-  if (auto warm = answer_of(*engine, request); !warm)
+  if (auto warm = warm_up(*engine, warmup_tokens); !warm)
     return tl::unexpected(std::move(warm.error()));
   return engine;
 }
@@ -164,7 +150,7 @@ Result<int> Life::run(Interrupt& interrupt) {
             {"model", plan_ ? options_.placement : options_.settings.model_names.front()},
             {"keys", server_.service().keys().required()}});
   if (!server_.service().keys().required() && !serve::is_loopback(options_.settings.host))
-    log.write(serve::Log::Level::warning, "open",
+    log.write(LogLevel::warning, "open",
               {{"what", "whoever reaches this address may use it: give --api-key-file"}});
   server_.start();
   const auto scope =
@@ -198,7 +184,7 @@ void Life::run_all() {
       io_.run();
       return;
     } catch (const std::exception& error) {
-      server_.service().log().write(serve::Log::Level::error, "exception",
+      server_.service().log().write(LogLevel::error, "exception",
                                     {{"what", error.what()}});
     }
   }
@@ -214,10 +200,6 @@ void Life::loaded(Result<Engine> engine) {
   if (!engine)
     return fail_start(std::move(engine.error()));
   engine_ = std::move(*engine);
-  if (const auto& ignored = engine_->target().not_obeyed; !ignored.empty())
-    server_.service().log().write(serve::Log::Level::warning, "generation_config",
-                                  {{"model", options_.settings.model_names.front()},
-                                   {"not_obeyed", boost::json::value_from(ignored)}});
   server_.open(*engine_);
   tell_ready({{"capacity", serve::capacity_of(*engine_)}});
 }
@@ -242,7 +224,7 @@ bool Life::reload_placement() {
   if (plan)
     server_.service().fleet().change(*plan);
   else
-    server_.service().log().write(serve::Log::Level::error, "reload",
+    server_.service().log().write(LogLevel::error, "reload",
                                   {{"error", plan.error().text()}});
   return plan.has_value();
 }

@@ -184,7 +184,7 @@ void Server::note_failure(Listener& listener, error_code why) {
   ++listener.failures;
   if (listener.told && Clock::now() - *listener.told < limits::accept_log_pause)
     return;
-  service_->log().write(Log::Level::warning, "accept",
+  service_->log().write(LogLevel::warning, "accept",
                         {{"error", why.message()}, {"times", listener.failures}});
   listener.told = Clock::now();
   listener.failures = 0;
@@ -194,7 +194,7 @@ bool Server::reload() {
   const Settings& settings = service_->settings();
   bool all = true;
   const auto failed = [&](const Error& error) {
-    service_->log().write(Log::Level::error, "reload", {{"error", error.text()}});
+    service_->log().write(LogLevel::error, "reload", {{"error", error.text()}});
     all = false;
   };
   if (auto keys = Keys::load(settings.api_key_file))
@@ -240,7 +240,7 @@ asio::awaitable<void> Server::run(tcp::socket socket, bool full) {
     else
       co_await connection->run();
   } catch (const std::exception& error) { // The exception ends this connection only.
-    service_->log().write(Log::Level::error, "exception", {{"what", error.what()}});
+    service_->log().write(LogLevel::error, "exception", {{"what", error.what()}});
   }
   connections_.erase(connection.get());
 }

@@ -13,9 +13,6 @@
 
 #include <cstring>
 
-// The headers of GCC 12 make undefined vectors, of which GCC then warns (PR 105593).
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 PACELINE_TARGET_BEGIN(PACELINE_AMX_TARGET)
 
 namespace paceline::gpu::cpu {

@@ -14,10 +14,6 @@
 
 #include <array>
 
-// The headers of GCC 12 make undefined vectors, of which GCC then warns (PR 105593).
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-
 namespace paceline::gpu::cpu {
 namespace {
 

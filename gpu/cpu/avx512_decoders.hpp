@@ -40,10 +40,6 @@ inline constexpr int decoded = 16;
 
 } // namespace paceline::gpu::cpu
 
-// The headers of GCC 12 make undefined vectors, of which GCC then warns (PR 105593).
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 PACELINE_TARGET_BEGIN(PACELINE_AVX512_TABLES_TARGET)
 
 namespace paceline::gpu::cpu {
@@ -207,6 +203,5 @@ public:
 } // namespace paceline::gpu::cpu
 
 PACELINE_TARGET_END
-#pragma GCC diagnostic pop
 
 #endif

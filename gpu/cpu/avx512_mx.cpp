@@ -11,10 +11,6 @@
 
 #include "gpu/mx.hpp"
 
-// The headers of GCC 12 make undefined vectors, of which GCC then warns (PR 105593).
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-
 PACELINE_TARGET_BEGIN(PACELINE_AVX512_TABLES_TARGET)
 
 namespace paceline::gpu::cpu {

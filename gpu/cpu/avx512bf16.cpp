@@ -8,9 +8,6 @@
 
 #if defined(__x86_64__)
 
-// The headers of GCC 12 make undefined vectors, of which GCC then warns (PR 105593).
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 PACELINE_TARGET_BEGIN(PACELINE_AVX512_TARGET)
 
 #define UNROLL _Pragma("GCC unroll 16")

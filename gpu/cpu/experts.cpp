@@ -79,12 +79,6 @@ std::uint32_t open_groups(const Keys& keys, const RouterOptions& options) {
   return open;
 }
 
-/// Sets scores to what each is by itself.
-void apply_sigmoid(float* scores, int experts) {
-  for (int e = 0; e < experts; ++e)
-    scores[e] = 1 / (1 + std::exp(-scores[e]));
-}
-
 /// Sets weights of softmax to the parts that the chosen have in it.
 void apply_softmax(const Routing& routing, const float* scores, float* weights) {
   const float highest = weights[0];
@@ -100,7 +94,7 @@ void choose(const Routing& routing, int row, float* scores, const float* bias,
   std::int32_t* const chosen = routing.chosen + std::ptrdiff_t(row) * routing.top_k;
   float* const weights = routing.weights + std::ptrdiff_t(row) * routing.top_k;
   if (options.scores == RouterScores::sigmoid)
-    apply_sigmoid(scores, routing.experts);
+    std::transform(scores, scores + routing.experts, scores, sigmoid);
   Keys keys{scores, bias, ~0u, routing.experts / options.groups};
   keys.open = open_groups(keys, options);
   Scored last;
@@ -235,12 +229,7 @@ void CpuOperations::multiply_expert(Tensor out, const ExpertPart& part, int firs
 
 void CpuOperations::combine(Tensor out, Tensor in, const Routing& routing, bool add) {
   assert(out.rows == routing.rows && in.rows == routing.picks() && out.cols == in.cols);
-  const int runs = (out.cols + element_run - 1) / element_run;
-  const Share items = share(out.rows * runs);
-  for (int item = items.begin; item < items.end; ++item) {
-    const int r = item / runs;
-    const int first = item % runs * element_run;
-    const int count = std::min(element_run, out.cols - first);
+  for_runs(out, [&](int r, int first, int count) {
     std::array<float, element_run> sum{};
     for (int pick = r * routing.top_k; pick < (r + 1) * routing.top_k; ++pick) {
       const float* from = in.row(routing.slots[pick]) + first;
@@ -251,25 +240,17 @@ void CpuOperations::combine(Tensor out, Tensor in, const Routing& routing, bool 
     float* const to = out.row(r) + first;
     for (int i = 0; i < count; ++i)
       to[i] = add ? to[i] + sum[std::size_t(i)] : sum[std::size_t(i)];
-  }
-  barrier();
+  });
 }
 
 void CpuOperations::scale_by_sigmoid(Tensor x, Tensor scores) {
   assert(scores.rows == x.rows && (scores.cols == 1 || scores.cols == x.cols));
-  const auto sigmoid = [](float score) { return 1 / (1 + std::exp(-score)); };
-  const int runs = (x.cols + element_run - 1) / element_run;
-  const Share items = share(x.rows * runs);
-  for (int item = items.begin; item < items.end; ++item) {
-    const int r = item / runs;
-    const int first = item % runs * element_run;
-    const int last = std::min(first + element_run, x.cols);
+  for_runs(x, [&](int r, int first, int count) {
     const float* const score = scores.row(r);
     const float whole = scores.cols == 1 ? sigmoid(*score) : 0;
-    for (int i = first; i < last; ++i)
+    for (int i = first; i < first + count; ++i)
       x.row(r)[i] *= scores.cols == 1 ? whole : sigmoid(score[i]);
-  }
-  barrier();
+  });
 }
 
 } // namespace paceline::gpu::cpu

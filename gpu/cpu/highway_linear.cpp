@@ -6,6 +6,7 @@
 #include <hwy/foreach_target.h> // IWYU pragma: keep
 
 #include "gpu/cpu/highway-inl.hpp"
+#include "gpu/cpu/int8_rows.hpp"
 
 #include <hwy/cache_control.h>
 
@@ -153,15 +154,12 @@ void product_decoded(Product p, const PackedWeight& w, int first, int last, Scra
 
 /// Multiplies few rows with a microscaling weight; its moderate tiles are decoded in registers.
 void product_few(const Product& p, const PackedWeight& w, int first, int last, Scratch& scratch) {
-  for (int end = first; first < last; first = end) {
-    const bool moderate = w.moderate(first);
-    while (end < last && w.moderate(end) == moderate)
-      ++end;
+  for_moderate_tiles(w, first, last, [&](int begin, int end, bool moderate) {
     if (moderate)
-      linear_mx(p.out, p.rows, w, first, end, p.add, scratch);
+      linear_mx(p.out, p.rows, w, begin, end, p.add, scratch);
     else
-      product_decoded(p, w, first, end, scratch);
-  }
+      product_decoded(p, w, begin, end, scratch);
+  });
 }
 
 bool all_moderate(const Product& p) {

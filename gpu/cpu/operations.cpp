@@ -297,17 +297,6 @@ void CpuOperations::attend(Tensor out, Tensor q, Share heads,
   }
 }
 
-template <class F>
-void CpuOperations::for_runs(Tensor x, const F& each) {
-  const int runs = (x.cols + element_run - 1) / element_run;
-  const Share items = share(x.rows * runs);
-  for (int item = items.begin; item < items.end; ++item) {
-    const int first = item % runs * element_run;
-    each(item / runs, first, std::min(element_run, x.cols - first));
-  }
-  barrier();
-}
-
 void CpuOperations::gate(Tensor out, Tensor in, const Gating& gating) {
   assert(out.rows == in.rows && in.cols == 2 * out.cols);
   for_runs(out, [&](int r, int first, int count) {

@@ -5,8 +5,10 @@
 #include "gpu/cpu/kernels.hpp"
 #include "gpu/operations.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <cmath>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -15,6 +17,10 @@ namespace paceline::gpu::cpu {
 
 /// Elementwise work on one row is divided into runs of this many elements.
 inline constexpr int element_run = 512;
+
+inline float sigmoid(float x) {
+  return 1 / (1 + std::exp(-x));
+}
 
 /// Returns the number of tiles of the shortest run of a product's queue.
 int shortest_run(const PackedWeight& w, int rows);
@@ -134,7 +140,15 @@ private:
   /// Calls each(row, first column, columns) for this rank's part of a tensor, in runs of a row, and
   /// waits for the other ranks.
   template <class F>
-  void for_runs(Tensor x, const F& each);
+  void for_runs(Tensor x, const F& each) {
+    const int runs = (x.cols + element_run - 1) / element_run;
+    const Share items = share(x.rows * runs);
+    for (int item = items.begin; item < items.end; ++item) {
+      const int first = item % runs * element_run;
+      each(item / runs, first, std::min(element_run, x.cols - first));
+    }
+    barrier();
+  }
   const std::byte* stage(Tensor in, const PackedWeight& w);
   void product(Tensor out, Tensor in, const Weight& w, bool add);
   void part_product(Tensor out, Tensor in, const PackedWeight& w, bool add);

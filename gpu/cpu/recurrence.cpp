@@ -15,10 +15,6 @@ namespace {
 constexpr float norm_epsilon = 1e-6f; // added to a query's and a key's squared length
 constexpr int heads_together = 8;     // value heads that share the work on their key head
 
-float sigmoid(float x) {
-  return 1 / (1 + std::exp(-x));
-}
-
 /// Returns log(1 + exp(x)).
 float softplus(float x) {
   return x > 20 ? x : std::log1p(std::exp(x));

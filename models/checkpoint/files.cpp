@@ -3,6 +3,7 @@
 #include "text/json.hpp"
 #include "text/limits.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -77,6 +78,16 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
                 shown_path(path) + " is a pointer of git-lfs, not the file itself",
                 "fetch the files: run git lfs pull in the folder, or hf download");
   return mapped;
+}
+
+std::vector<std::filesystem::path> sorted_entries(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> found;
+  std::error_code failed;
+  for (std::filesystem::directory_iterator at(folder, failed), end; !failed && at != end;
+       at.increment(failed))
+    found.push_back(at->path());
+  std::ranges::sort(found);
+  return found;
 }
 
 void read_ahead(std::span<const std::byte> part) {

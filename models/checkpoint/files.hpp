@@ -5,9 +5,11 @@
 
 #include <boost/json/object.hpp>
 #include <cstddef>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace paceline::models {
 
@@ -31,6 +33,9 @@ private:
   std::string path_;
   std::span<const std::byte> bytes_;
 };
+
+/// Returns what lies in a folder, sorted; nothing if it cannot be read.
+std::vector<std::filesystem::path> sorted_entries(const std::filesystem::path& folder);
 
 /// Starts to read a part of a mapped file that will soon be needed, and does not wait for it.
 void read_ahead(std::span<const std::byte> part);

@@ -49,6 +49,17 @@ const GgufArchitecture* find_gguf_architecture(std::string_view name) {
   return at == std::end(known_architectures) ? nullptr : at;
 }
 
+std::span<const GgufArchitecture> known_gguf_architectures() {
+  return known_architectures;
+}
+
+std::string gguf_architecture_names() {
+  std::vector<const char*> names;
+  for (const GgufArchitecture& each : known_architectures)
+    names.push_back(each.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 Result<const GgufArchitecture*> gguf_architecture(const GgufFiles& files) {
   const auto name = files.string("general.architecture");
   if (!name)
@@ -57,12 +68,9 @@ Result<const GgufArchitecture*> gguf_architecture(const GgufFiles& files) {
     return files.wrong("general.architecture is missing");
   if (const GgufArchitecture* known = find_gguf_architecture(**name))
     return known;
-  std::vector<const char*> known;
-  for (const GgufArchitecture& each : known_architectures)
-    known.push_back(each.name);
   return files.wrong(fmt::format("architecture {} is not known", text::shown(**name)), {},
                      ErrorCode::unsupported,
-                     fmt::format("use a model of one of {}", fmt::join(known, ", ")));
+                     "use a model of one of " + gguf_architecture_names());
 }
 
 } // namespace paceline::models

@@ -4,6 +4,8 @@
 #include "models/checkpoint/gguf_files.hpp"
 #include "paceline/error.hpp"
 
+#include <span>
+#include <string>
 #include <string_view>
 
 namespace paceline::models {
@@ -25,6 +27,10 @@ struct GgufArchitecture {
 
 /// Returns the architecture with this name; null: it is not known.
 const GgufArchitecture* find_gguf_architecture(std::string_view name);
+
+std::span<const GgufArchitecture> known_gguf_architectures();
+/// Lists the names of all: "dots1, gemma2, ..."
+std::string gguf_architecture_names();
 
 /// Returns a file's architecture; an unknown one is refused by name, with the list of the known
 /// ones.

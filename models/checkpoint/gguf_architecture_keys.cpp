@@ -1,6 +1,7 @@
 #include "models/checkpoint/gguf_architecture_keys.hpp"
 
 #include "models/checkpoint/files.hpp"
+#include "models/checkpoint/gguf_translation.hpp"
 #include "models/families.hpp"
 
 #include <algorithm>
@@ -17,29 +18,6 @@
 namespace paceline::models {
 namespace json = boost::json;
 namespace {
-
-/// A number of config.json that goes into a file as it is, and its key below the architecture's
-/// name.
-struct PlainKey {
-  const char* config;
-  const char* key;
-};
-constexpr PlainKey plain_factors[] = {
-    {"attn_logit_softcapping", "attn_logit_softcapping"},
-    {"final_logit_softcapping", "final_logit_softcapping"},
-    {"attention_multiplier", "attention.scale"},
-    {"embedding_multiplier", "embedding_scale"},
-    {"residual_multiplier", "residual_scale"},
-    {"logits_scaling", "logit_scale"},
-};
-constexpr PlainKey rotation_factors[] = {
-    {"factor", "rope.scaling.factor"},
-    {"beta_fast", "rope.scaling.yarn_beta_fast"},
-    {"beta_slow", "rope.scaling.yarn_beta_slow"},
-    {"attention_factor", "rope.scaling.yarn_attn_factor"},
-    {"mscale_all_dim", "rope.scaling.yarn_log_multiplier"},
-    {"llama_4_scaling_beta", "attention.temperature_scale"},
-};
 
 constexpr const char* long_rotation = "longrope"; ///< "su" in older files.
 
@@ -303,9 +281,13 @@ void put_scaling(ArchitectureKeys& keys, const ModelConfig& config, const Config
   } else {
     keys.text("rope.scaling.type", type);
   }
-  for (const PlainKey& own : rotation_factors)
-    if (const auto value = number_in(json.rotation(), own.config))
-      keys.factor(own.key, *value);
+  const auto put = [&](const GgufKey& factor) {
+    if (const auto value = number_in(json.rotation(), factor.config))
+      keys.factor(factor.key, *value);
+  };
+  put({"factor", "rope.scaling.factor"});
+  std::ranges::for_each(gguf_yarn_factors, put);
+  put({"llama_4_scaling_beta", "attention.temperature_scale"});
   constexpr const char* trained = "original_max_position_embeddings";
   const auto outside = json.number(trained); // which counts before the one within
   if (const auto value = outside ? outside : number_in(json.rotation(), trained))
@@ -363,9 +345,9 @@ Result<void> put_architecture(GgufMetadata& into, const std::string& folder,
       keys.size("shortconv.l_cache", config.convolution->taps);
     if (keys.is("granite")) // whose files must have it
       keys.factor("logit_scale", 1);
-    for (const PlainKey& own : plain_factors)
-      if (const auto value = json.number(own.config))
-        keys.factor(own.key, *value);
+    for (const GgufKey& factor : gguf_factors)
+      if (const auto value = json.number(factor.config))
+        keys.factor(factor.key, *value);
   });
 }
 

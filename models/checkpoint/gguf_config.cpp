@@ -27,8 +27,6 @@ constexpr GgufKey renamed[] = {
     {"rms_norm_eps", "attention.layer_norm_rms_epsilon"},
     {"rope_theta", "rope.freq_base"},
     {"use_parallel_residual", "use_parallel_residual"},
-    {"attn_logit_softcapping", "attn_logit_softcapping"},
-    {"final_logit_softcapping", "final_logit_softcapping"},
     {"num_experts_per_tok", "expert_used_count"},
     {"moe_intermediate_size", "expert_feed_forward_length"},
     {"n_shared_experts", "expert_shared_count"},
@@ -51,19 +49,7 @@ constexpr GgufKey renamed[] = {
     {"clip_qkv", "attention.clamp_kqv"},
     {"alibi", "attention.max_alibi_bias"},
     {"attn_temperature_tuning", "attention.temperature_scale"},
-    {"attention_multiplier", "attention.scale"},
-    {"logits_scaling", "logit_scale"},
-    {"residual_multiplier", "residual_scale"},
-    {"embedding_multiplier", "embedding_scale"},
 };
-constexpr GgufKey of_rope[] = {
-    {"original_max_position_embeddings", "rope.scaling.original_context_length"},
-    {"beta_fast", "rope.scaling.yarn_beta_fast"},
-    {"beta_slow", "rope.scaling.yarn_beta_slow"},
-    {"attention_factor", "rope.scaling.yarn_attn_factor"},
-    {"mscale_all_dim", "rope.scaling.yarn_log_multiplier"},
-};
-
 /// Translates the metadata into the words of config.json, which are then read like one.
 class Translation : private GgufTranslation {
 public:
@@ -71,6 +57,8 @@ public:
 
   Result<ModelConfig> read() {
     for (const GgufKey& entry : renamed)
+      put(entry);
+    for (const GgufKey& entry : gguf_factors)
       put(entry);
     const bool windowed = translate_windows();
     // The name "llama" stands for Llama, for Mistral, of which only Mistral has windows, and for
@@ -268,7 +256,8 @@ private:
       return;
     }
     json::object rope{{"rope_type", type}, {"factor", factor == 0 ? 1 : factor}};
-    for (const GgufKey& entry : of_rope)
+    put(rope, {"original_max_position_embeddings", "rope.scaling.original_context_length"});
+    for (const GgufKey& entry : gguf_yarn_factors)
       put(rope, entry);
     if (rope.contains("mscale_all_dim"))
       rope["mscale"] = 1;

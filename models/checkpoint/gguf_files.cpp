@@ -47,6 +47,16 @@ std::optional<GgufPart> gguf_part(std::string_view path) {
   return GgufPart{std::string(path.substr(0, path.size() - tail)), *number, *of};
 }
 
+std::vector<std::filesystem::path> gguf_models(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> found = sorted_entries(folder);
+  std::erase_if(found, [](const std::filesystem::path& path) {
+    const auto part = gguf_part(path.string());
+    return path.extension() != ending || path.filename().string().starts_with("mmproj") ||
+           (part && part->number > 1);
+  });
+  return found;
+}
+
 Result<std::shared_ptr<const GgufFiles>> GgufFiles::open(const std::string& path) {
   auto files = std::make_shared<GgufFiles>();
   if (auto first = files->add(path, 0, 0); !first)

@@ -6,6 +6,7 @@
 #include "paceline/error.hpp"
 
 #include <cstddef>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -70,5 +71,9 @@ struct GgufPart {
   int of = 0;
 };
 std::optional<GgufPart> gguf_part(std::string_view path);
+
+/// Returns the GGUF models in a folder, sorted; the first part of a model stands for all. What
+/// projects pictures is no model.
+std::vector<std::filesystem::path> gguf_models(const std::filesystem::path& folder);
 
 } // namespace paceline::models

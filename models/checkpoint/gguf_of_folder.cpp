@@ -10,53 +10,24 @@
 #include "text/json.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <set>
 #include <string_view>
 #include <utility>
 
 namespace paceline::models {
 namespace {
 
-/// What files call the families that can be written, which is more than one name for some.
+/// Families that files give the name of another (GgufArchitecture::family).
 constexpr std::pair<const char*, const char*> written_families[] = {
-    {"LlamaForCausalLM", "llama"},
     {"MistralForCausalLM", "llama"},
     {"MixtralForCausalLM", "llama"},
     {"Ministral3ForCausalLM", "mistral3"},
     {"Mistral3ForConditionalGeneration", "mistral3"},
-    {"Qwen2ForCausalLM", "qwen2"},
-    {"Qwen2MoeForCausalLM", "qwen2moe"},
-    {"Qwen3ForCausalLM", "qwen3"},
-    {"Qwen3MoeForCausalLM", "qwen3moe"},
-    {"Qwen3NextForCausalLM", "qwen3next"},
-    {"Qwen3_5ForCausalLM", "qwen35"},
     {"Qwen3_5ForConditionalGeneration", "qwen35"},
-    {"Qwen3_5MoeForCausalLM", "qwen35moe"},
     {"Qwen3_5MoeForConditionalGeneration", "qwen35moe"},
-    {"Gemma2ForCausalLM", "gemma2"},
-    {"Gemma3ForCausalLM", "gemma3"},
     {"Gemma3ForConditionalGeneration", "gemma3"},
-    {"Gemma4ForCausalLM", "gemma4"},
     {"Gemma4ForConditionalGeneration", "gemma4"},
-    {"Glm4MoeForCausalLM", "glm4moe"},
-    {"Dots1ForCausalLM", "dots1"},
-    {"GPT2LMHeadModel", "gpt2"},
-    {"GPTNeoXForCausalLM", "gptneox"},
-    {"GptOssForCausalLM", "gpt-oss"},
-    {"GraniteForCausalLM", "granite"},
     {"GraniteMoeForCausalLM", "granitemoe"},
-    {"GraniteMoeSharedForCausalLM", "granitemoe"},
-    {"GraniteMoeHybridForCausalLM", "granitehybrid"},
-    {"Lfm2ForCausalLM", "lfm2"},
-    {"Lfm2MoeForCausalLM", "lfm2moe"},
-    {"NemotronHForCausalLM", "nemotron_h"},
-    {"NemotronHForCausalLM", "nemotron_h_moe"},
-    {"Olmo2ForCausalLM", "olmo2"},
     {"Olmo3ForCausalLM", "olmo2"},
-    {"OlmoeForCausalLM", "olmoe"},
-    {"Phi3ForCausalLM", "phi3"},
-    {"SmolLM3ForCausalLM", "smollm3"},
 };
 
 /// Checks that a file whose header is written says what config.json says.
@@ -77,21 +48,23 @@ Result<void> check_says(const std::string& folder, const ModelConfig& config,
 /// are not written. Granite 4 without recurrent layers is Granite 3 there, and Nemotron-H has
 /// another name where it has mixtures.
 Result<std::string> architecture_of(const std::string& folder, const ModelConfig& config) {
-  std::set<std::string_view> known;
-  for (const auto& [family, name] : written_families) {
-    const bool hybrid = name == std::string_view("granitehybrid");
-    const bool nemotron = std::string_view(name).starts_with("nemotron_h");
-    if (config.architecture == family &&
-        (!nemotron || config.mixture.has_value() == std::string_view(name).ends_with("_moe")))
-      return std::string(!hybrid || config.has_states() ? name
-                         : config.mixture               ? "granitemoe"
-                                                        : "granite");
-    known.insert(name);
-  }
-  return fail(ErrorCode::unsupported,
-              fmt::format("{}: a {} in a folder is not written as a GGUF file",
-                          text::shown_path(folder), config.architecture),
-              fmt::format("give a GGUF file of it, or a folder of {}", fmt::join(known, ", ")));
+  std::string_view name;
+  for (const GgufArchitecture& known : known_gguf_architectures())
+    if (config.architecture == known.family && name.empty())
+      name = known.name;
+  for (const auto& [family, written] : written_families)
+    if (config.architecture == family)
+      name = written;
+  if (name.empty())
+    return fail(ErrorCode::unsupported,
+                fmt::format("{}: a {} in a folder is not written as a GGUF file",
+                            text::shown_path(folder), config.architecture),
+                "give a GGUF file of it, or a folder of " + gguf_architecture_names());
+  if (name == "nemotron_h" && config.mixture)
+    return "nemotron_h_moe";
+  if (name == "granitehybrid" && !config.has_states())
+    return config.mixture ? "granitemoe" : "granite";
+  return std::string(name);
 }
 
 /// Refuses what is quantized, but for stacks of experts in MXFP4, which stay as they are.

@@ -171,11 +171,10 @@ text::ChatTemplate::Variables special_tokens(Keys& keys, const GgufVocabulary& v
   return out;
 }
 
-/// Calls use(files, vocabulary, keys), which may read more keys.
+/// Calls use(vocabulary, keys), which may read more keys.
 template <class F>
 auto with_vocabulary(const std::string& location, const F& use)
-    -> decltype(use(std::declval<const GgufFiles&>(), std::declval<const GgufVocabulary&>(),
-                    std::declval<Keys&>())) {
+    -> decltype(use(std::declval<const GgufVocabulary&>(), std::declval<Keys&>())) {
   const auto files = GgufFiles::open(location);
   if (!files)
     return tl::unexpected(files.error());
@@ -183,23 +182,9 @@ auto with_vocabulary(const std::string& location, const F& use)
   if (!vocabulary)
     return tl::unexpected(vocabulary.error());
   Keys keys(**files);
-  auto out = use(**files, *vocabulary, keys);
+  auto out = use(*vocabulary, keys);
   if (keys.error())
     return tl::unexpected(*keys.error());
-  return out;
-}
-
-/// Returns the GGUF models in a folder; the first part of a model stands for all.
-std::vector<std::string> models_in(const fs::path& folder) {
-  std::vector<std::string> out;
-  std::error_code failed;
-  for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed)) {
-    const std::string path = at->path().string();
-    const auto part = gguf_part(path);
-    if (path.ends_with(".gguf") && (!part || part->number == 1))
-      out.push_back(path);
-  }
-  std::ranges::sort(out);
   return out;
 }
 
@@ -211,12 +196,12 @@ Result<std::optional<std::string>> find_gguf(const std::string& location) {
     return is_gguf(location) ? std::optional(location) : std::nullopt;
   if (fs::exists(fs::path(location) / "config.json", ignored))
     return std::nullopt;
-  std::vector<std::string> found = models_in(location);
+  const auto found = gguf_models(location);
   if (found.size() > 1)
     return fail(ErrorCode::invalid_argument,
                 fmt::format("{} holds {} GGUF models", text::shown_path(location), found.size()),
-                "give one of them, such as " + text::shown_path(found.front()));
-  return found.empty() ? std::nullopt : std::optional(std::move(found.front()));
+                "give one of them, such as " + text::shown_path(found.front().string()));
+  return found.empty() ? std::nullopt : std::optional(found.front().string());
 }
 
 Result<ModelConfig> GgufSource::config() const {
@@ -242,41 +227,35 @@ Result<std::unique_ptr<TensorSource>> GgufSource::mtp_tensors(const ModelConfig&
 }
 
 Result<std::shared_ptr<const text::Tokenizer>> GgufSource::tokenizer() const {
-  return with_vocabulary(location(),
-                         [&](const GgufFiles&, const GgufVocabulary& vocabulary, Keys&) {
-                           return text::make_tokenizer(text::shown_path(location()), vocabulary);
-                         });
+  return with_vocabulary(location(), [&](const GgufVocabulary& vocabulary, Keys&) {
+    return text::make_tokenizer(text::shown_path(location()), vocabulary);
+  });
 }
 
 Result<text::ChatTemplate> GgufSource::chat_template(const std::string& opening) const {
-  return with_vocabulary(location(),
-                         [&](const GgufFiles&, const GgufVocabulary& vocabulary,
-                             Keys& keys) -> Result<text::ChatTemplate> {
-                           const std::string source = keys.string("tokenizer.chat_template");
-                           if (source.empty())
-                             return text::ChatTemplate::plain(opening);
-                           return parse_chat_template(location() + ": tokenizer.chat_template",
-                                                      text::sanitize_utf8(source),
-                                                      special_tokens(keys, vocabulary));
-                         });
+  const auto read = [&](const GgufVocabulary& vocabulary, Keys& keys) {
+    const std::string source = keys.string("tokenizer.chat_template");
+    if (source.empty())
+      return Result<text::ChatTemplate>(text::ChatTemplate::plain(opening));
+    return parse_chat_template(location() + ": tokenizer.chat_template",
+                               text::sanitize_utf8(source), special_tokens(keys, vocabulary));
+  };
+  return with_vocabulary(location(), read);
 }
 
 Result<text::ChatTemplate> GgufSource::chat_template_from(const std::string& file) const {
-  return with_vocabulary(location(),
-                         [&](const GgufFiles&, const GgufVocabulary& vocabulary, Keys& keys) {
-                           return read_chat_template(file, special_tokens(keys, vocabulary));
-                         });
+  return with_vocabulary(location(), [&](const GgufVocabulary& vocabulary, Keys& keys) {
+    return read_chat_template(file, special_tokens(keys, vocabulary));
+  });
 }
 
 Result<GenerationDefaults> GgufSource::generation_defaults() const {
-  return with_vocabulary(location(),
-                         [&](const GgufFiles&, const GgufVocabulary& vocabulary,
-                             Keys& keys) -> Result<GenerationDefaults> {
-                           GenerationDefaults out;
-                           out.end_of_text = ends_of(keys, vocabulary);
-                           read_warping(keys, out.warping);
-                           return out;
-                         });
+  return with_vocabulary(location(), [](const GgufVocabulary& vocabulary, Keys& keys) {
+    GenerationDefaults out;
+    out.end_of_text = ends_of(keys, vocabulary);
+    read_warping(keys, out.warping);
+    return Result<GenerationDefaults>(std::move(out));
+  });
 }
 
 Result<std::string> GgufSource::description() const {

@@ -21,6 +21,22 @@ struct GgufKey {
   const char* key;
 };
 
+/// Factors that are the same numbers in a file and in config.json, and those of a YaRN rotation.
+inline constexpr GgufKey gguf_factors[] = {
+    {"attn_logit_softcapping", "attn_logit_softcapping"},
+    {"final_logit_softcapping", "final_logit_softcapping"},
+    {"attention_multiplier", "attention.scale"},
+    {"embedding_multiplier", "embedding_scale"},
+    {"residual_multiplier", "residual_scale"},
+    {"logits_scaling", "logit_scale"},
+};
+inline constexpr GgufKey gguf_yarn_factors[] = {
+    {"beta_fast", "rope.scaling.yarn_beta_fast"},
+    {"beta_slow", "rope.scaling.yarn_beta_slow"},
+    {"attention_factor", "rope.scaling.yarn_attn_factor"},
+    {"mscale_all_dim", "rope.scaling.yarn_log_multiplier"},
+};
+
 /// What a file says, and what was made of it. Remembers the first error.
 class GgufTranslation {
 public:

@@ -1,5 +1,6 @@
 #include "models/checkpoint/lacking.hpp"
 
+#include "models/checkpoint/files.hpp"
 #include "models/checkpoint/gguf_files.hpp"
 #include "text/json.hpp"
 
@@ -52,18 +53,10 @@ constexpr Foreign foreigners[] = {
      gguf_hint},
 };
 
-std::vector<std::string> names_in(const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code failed;
-  for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed))
-    names.push_back(at->path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 bool has_unfinished(const fs::path& folder) {
-  const auto names = names_in(folder.string());
-  return std::ranges::any_of(names, [](const auto& name) { return name.ends_with(".incomplete"); });
+  return std::ranges::any_of(sorted_entries(folder), [](const fs::path& path) {
+    return path.extension() == ".incomplete";
+  });
 }
 
 /// A download into a folder: the command for it, and whether it left something unfinished.
@@ -114,7 +107,9 @@ Result<void> check_not_foreign(const std::string& folder, const std::string& fil
                 fmt::format("{} is a GGUF file, where a folder with {} is wanted",
                             text::shown_path(folder), file),
                 "load the checkpoint that it was made from");
-  const std::vector<std::string> names = names_in(folder);
+  std::vector<std::string> names;
+  for (const fs::path& path : sorted_entries(folder))
+    names.push_back(path.filename().string());
   if (std::find(names.begin(), names.end(), file) != names.end())
     return {};
   for (const Foreign& foreign : foreigners) {

@@ -32,16 +32,6 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-/// Returns what lies in a folder, sorted; nothing if it cannot be read.
-std::vector<fs::path> sorted_entries(const fs::path& folder) {
-  std::vector<fs::path> found;
-  std::error_code failed;
-  for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed))
-    found.push_back(at->path());
-  std::ranges::sort(found);
-  return found;
-}
-
 std::string file_name(const fs::path& path) {
   return path.filename().string();
 }
@@ -53,19 +43,6 @@ void add_model(Found& found, Store store, const ModelName& name, const fs::path&
                const std::string& full) {
   if (const auto valid = parse_model_name(name.text()))
     found.push_back({*valid, store, location.string(), full});
-}
-
-/// Returns the GGUF models in a folder; the first part of a model stands for all. What projects
-/// pictures is no model.
-std::vector<fs::path> gguf_models(const fs::path& folder) {
-  std::vector<fs::path> found;
-  for (const fs::path& path : sorted_entries(folder)) {
-    const auto part = gguf_part(path.string());
-    if (path.extension() == ".gguf" && !file_name(path).starts_with("mmproj") &&
-        (!part || part->number == 1))
-      found.push_back(path);
-  }
-  return found;
 }
 
 /// Adds the checkpoint that a folder is, and each GGUF model in it.

@@ -39,8 +39,9 @@ struct FacadeWorld {
     spec->prompt_tokens = 2;
     spec->max_tokens = 100;
     spec->noise.seed = 40 + id;
+    spec->deadline = deadline;
     auto caller = std::make_shared<Recorder>();
-    simulation.tell(facade, Submit{spec, {1, 2}, {}, true, deadline, caller});
+    simulation.tell(facade, Submit{spec, {1, 2}, {}, true, caller});
     return caller;
   }
   void commit(Committed committed) { simulation.tell(facade, Commits{{std::move(committed)}}); }

@@ -47,7 +47,7 @@ struct SamplerWorld {
     ActorHandles handles;
     handles.version = ++versions;
     handles.scheduler = scheduler.actor;
-    handles.drafts = {drafting};
+    handles.draft = drafting;
     simulation.tell(sampler, handles);
     simulation.run();
   }

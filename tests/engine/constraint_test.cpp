@@ -17,19 +17,6 @@ using namespace paceline::testing;
 
 namespace {
 
-EngineOptions demo(SpeculationMode mode, std::vector<std::string> drafters = {"auto"}) {
-  EngineOptions options;
-  options.target = "demo";
-  options.drafters = std::move(drafters);
-  options.devices = {"sim:10ms+0.1ms/row"};
-  options.draft_devices = {"sim:1ms+0.1ms/row"};
-  options.virtual_time = true;
-  options.kv_memory_bytes = std::size_t(48) << 20;
-  options.speculation = mode;
-  options.max_model_len = 256;
-  return options;
-}
-
 constexpr const char* person = R"({"type": "object",
   "properties": {"name": {"type": "string", "maxLength": 8}, "age": {"type": "integer", "minimum": 0,
                  "maximum": 120}, "tags": {"type": "array", "items": {"enum": ["a", "b"]},
@@ -64,7 +51,7 @@ TEST_CASE("an answer in a form is that of plain decoding in every mode, token fo
     std::map<std::pair<float, std::uint64_t>, Answer> plain; // What the first mode says.
     int drafted = 0;
     for (const SpeculationMode mode : all_modes) {
-      EngineWorld world(demo(mode, drafters));
+      EngineWorld world(demo_in(mode, drafters));
       for (const float temperature : {0.0f, 1.0f})
         for (std::uint64_t seed = 1; seed <= (sanitized ? 1 : 2); ++seed) {
           CAPTURE(temperature);
@@ -88,7 +75,7 @@ TEST_CASE("an answer in a form is that of plain decoding in every mode, token fo
 
 TEST_CASE("each kind of form holds its answers, and ends them") {
   using Kind = Constraint::Kind;
-  EngineWorld world(demo(SpeculationMode::overlap));
+  EngineWorld world(demo_in(SpeculationMode::overlap));
   const auto text = [&world](Constraint form, std::uint64_t seed) {
     const auto recorder = world.submit(person_request(std::move(form), 1, seed));
     REQUIRE(world.run_until_ended({recorder}));
@@ -107,7 +94,7 @@ TEST_CASE("each kind of form holds its answers, and ends them") {
 
 TEST_CASE("a form that is none, or that answers cannot be held to, is refused by name") {
   using Kind = Constraint::Kind;
-  EngineWorld world(demo(SpeculationMode::off));
+  EngineWorld world(demo_in(SpeculationMode::off));
   const auto refusal = [&world](Constraint form) {
     Request request = person_request(std::move(form), 1, 1);
     const auto checked = actors::check_request(request, world.opened(), 1);
@@ -156,10 +143,10 @@ TEST_CASE("a drafter goes on behind its own tokens, whether the form has them or
     return recorder->answer.text;
   };
   const auto drafter = std::make_shared<Stubborn>();
-  EngineOptions options = demo(SpeculationMode::overlap);
+  EngineOptions options = demo_in(SpeculationMode::overlap);
   options.custom_drafter = drafter;
   options.window = 4;
-  CHECK(text(options) == text(demo(SpeculationMode::off)));
+  CHECK(text(options) == text(demo_in(SpeculationMode::off)));
   CHECK(drafter->asked > 40);
   CHECK(drafter->behind == drafter->asked);
 }

@@ -101,8 +101,8 @@ TEST_CASE("a draft in parts that dies is started again, and no token is lost") {
     EngineOptions options = pair_on(two, 1 + int(seed % 2));
     options.speculation = drafting_modes[seed % drafting_modes.size()];
     check_goes_on(options, seed, expected, [](EngineWorld& world) {
-      REQUIRE(world.handles().drafts.at(0));
-      world.kill(world.handles().drafts.at(0));
+      REQUIRE(world.handles().draft);
+      world.kill(world.handles().draft);
     });
   }
 }

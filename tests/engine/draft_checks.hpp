@@ -86,7 +86,7 @@ inline void check_survives_kills(EngineOptions options, const std::vector<Reques
     if (target_too && !disabled)
       world.kill(world.handles().stages.at(0));
     REQUIRE(world.run_until([&] { return second->answer.tokens.size() >= 8; }));
-    world.kill(world.handles().drafts.at(0));
+    world.kill(world.handles().draft);
     REQUIRE(world.run_until_ended({first, second}));
     CHECK(first->answer.tokens == expected[0]);
     CHECK(second->answer.tokens == expected[1]);

@@ -56,9 +56,8 @@ void kill(EngineWorld& world, int victim) {
   case sampler: return world.kill(handles.sampler);
   case kv_cache: return world.kill(handles.kv_cache);
   default:
-    for (const auto& draft : handles.drafts)
-      if (draft)
-        world.kill(draft);
+    if (handles.draft)
+      world.kill(handles.draft);
   }
 }
 

@@ -14,19 +14,6 @@ using namespace paceline::testing;
 
 namespace {
 
-EngineOptions forming(std::vector<std::string> drafters,
-                      SpeculationMode mode = SpeculationMode::automatic) {
-  EngineOptions options;
-  options.target = "demo";
-  options.drafters = std::move(drafters);
-  options.devices = {"sim:10ms+0.1ms/row"};
-  options.virtual_time = true;
-  options.kv_memory_bytes = std::size_t(48) << 20;
-  options.speculation = mode;
-  options.max_model_len = 256;
-  return options;
-}
-
 constexpr const char* event_schema = R"({"type": "object",
   "properties": {"event_identifier": {"type": "integer", "minimum": 0, "maximum": 99},
                  "description": {"type": "string", "maxLength": 6},
@@ -105,7 +92,7 @@ TEST_CASE("what the form drafts changes no token, whatever bends or ends the ans
   for (const auto& drafters : std::vector<std::vector<std::string>>{
            {"none"}, {"suffix"}, {"suffix", "auto"}, {"eagle3:demo"}}) {
     CAPTURE(drafters.back());
-    EngineWorld world(forming(drafters));
+    EngineWorld world(demo_in(SpeculationMode::automatic, drafters));
     const Answer plain = plain_answer_of(world, event_request());
     std::uint64_t accepted = 0;
     for (auto& [name, request] : twisted(plain))
@@ -131,7 +118,7 @@ TEST_CASE("what the form drafts changes no token, whatever bends or ends the ans
 }
 
 TEST_CASE("forms draft where nothing else does, and only where they are asked to") {
-  EngineWorld world(forming({"none"}));
+  EngineWorld world(demo_in(SpeculationMode::automatic, {"none"}));
   CHECK(world.opened().drafters.empty());
   const auto rounds = [&](const Request& request) {
     const Answer answer = answer_of(world, request);
@@ -152,12 +139,12 @@ TEST_CASE("forms draft where nothing else does, and only where they are asked to
   refused = event_request();
   refused.speculation = SpeculationMode::off;
   CHECK(rounds(refused) == std::pair(1.0, std::uint64_t(0)));
-  EngineWorld off(forming({"none"}, SpeculationMode::off));
+  EngineWorld off(demo_in(SpeculationMode::off, {"none"}));
   CHECK(answer_of(off, event_request()).end().speculation.drafted == 0);
 }
 
 TEST_CASE("what the form drafts is counted by itself, beside the drafters' own") {
-  EngineOptions options = forming({"suffix", "auto"}, SpeculationMode::sync);
+  EngineOptions options = demo_in(SpeculationMode::sync, {"suffix", "auto"});
   EngineWorld world(options);
   for (std::uint64_t seed = 1; seed <= 4; ++seed)
     answer_of(world, event_request(1, seed));
@@ -176,7 +163,7 @@ TEST_CASE("what the form drafts is counted by itself, beside the drafters' own")
 }
 
 TEST_CASE("a form leaves to a model what that knows better, and costs no rounds beside it") {
-  EngineOptions options = forming({"auto"}, SpeculationMode::sync);
+  EngineOptions options = demo_in(SpeculationMode::sync, {"auto"});
   options.draft_devices = {"sim:1ms"};
   options.window = 4;
   const auto rounds = [&](std::optional<std::string> drafter) {
@@ -193,14 +180,14 @@ TEST_CASE("a form leaves to a model what that knows better, and costs no rounds 
 }
 
 TEST_CASE("forms draft in stages, beside forks, in batches, and where pages are short") {
-  EngineOptions staged = forming({"auto"}, SpeculationMode::overlap);
+  EngineOptions staged = demo_in(SpeculationMode::overlap, {"auto"});
   staged.devices = {"sim:5ms+0.1ms/row", "sim:5ms+0.1ms/row"};
-  EngineOptions forked = forming({"auto"}, SpeculationMode::overlap);
+  EngineOptions forked = demo_in(SpeculationMode::overlap, {"auto"});
   forked.lookahead = Lookahead::fork;
   forked.fork_rows = 8;
-  EngineOptions scarce = forming({"auto"});
+  EngineOptions scarce = demo_in(SpeculationMode::automatic, {"auto"});
   scarce.kv_memory_bytes = std::size_t(2) << 20;
-  EngineOptions alone = forming({"none"});
+  EngineOptions alone = demo_in(SpeculationMode::automatic, {"none"});
   alone.kv_memory_bytes = std::size_t(2) << 20;
   std::uint64_t preemptions = 0;
   for (const EngineOptions& options : {staged, forked, scarce, alone}) {

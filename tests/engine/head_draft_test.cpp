@@ -49,15 +49,7 @@ struct HeadCase {
   EngineOptions options;
   std::vector<Request> requests;
 
-  /// Returns the options with simulated devices, whose time a test holds in its hand.
-  EngineOptions simulated() const {
-    EngineOptions o = options;
-    o.devices = {"sim:10ms+0.1ms/row"};
-    o.draft_devices = {"sim:1ms+0.1ms/row"};
-    o.virtual_time = true;
-    o.kv_memory_bytes = std::size_t(48) << 20;
-    return o;
-  }
+  EngineOptions simulated() const { return on_simulated(options); }
   Answers plain() const { return plain_answers_of(options, requests); }
 };
 

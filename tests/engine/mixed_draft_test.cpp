@@ -17,16 +17,6 @@ EngineOptions mixed(const std::string& model = "demo") {
   return options;
 }
 
-/// Returns the options with simulated devices, whose time a test holds in its hand.
-EngineOptions simulated_mixed(const std::string& model = "demo") {
-  EngineOptions options = mixed(model);
-  options.devices = {"sim:10ms+0.1ms/row"};
-  options.draft_devices = {"sim:1ms+0.1ms/row"};
-  options.virtual_time = true;
-  options.kv_memory_bytes = std::size_t(48) << 20;
-  return options;
-}
-
 const char* const function = "def total_length(items):\n    total = 0\n    for item in items:\n"
                              "        total += len(item)\n    return total\n\n\n";
 
@@ -60,7 +50,7 @@ TEST_CASE(
     }
   for (const char* model : {"demo", "self:mxfp8", "eagle3:demo"}) {
     CAPTURE(std::string(model));
-    EngineOptions options = simulated_mixed(model);
+    EngineOptions options = on_simulated(mixed(model));
     options.speculation = SpeculationMode::overlap;
     SpeculationStats stats;
     CHECK(answers_of(options, mixed_requests(), &stats) == expected);
@@ -69,7 +59,7 @@ TEST_CASE(
 }
 
 TEST_CASE("of a look-up and a model both draft, and each has its figures") {
-  EngineOptions options = simulated_mixed();
+  EngineOptions options = on_simulated(mixed());
   options.speculation = SpeculationMode::sync;
   Engine engine = open_engine(options);
   CHECK(engine.drafters() == std::vector<std::string>{"suffix", "model"});
@@ -90,7 +80,7 @@ TEST_CASE("of a look-up and a model both draft, and each has its figures") {
 }
 
 TEST_CASE("a request may say who drafts") {
-  Engine engine = open_engine(simulated_mixed());
+  Engine engine = open_engine(on_simulated(mixed()));
   const Answers expected = plain_answers_of({}, mixed_requests());
   for (const char* choice : {"suffix", "model", "none"}) {
     CAPTURE(std::string(choice));
@@ -111,8 +101,8 @@ TEST_CASE("a request may say who drafts") {
 }
 
 TEST_CASE("killed again and again, a look-up and a model lose no token, and are disabled") {
-  check_survives_kills(simulated_mixed(), mixed_requests(), false, 20);
-  check_survives_kills(simulated_mixed("eagle3:demo"), mixed_requests(), true, 10);
+  check_survives_kills(on_simulated(mixed()), mixed_requests(), false, 20);
+  check_survives_kills(on_simulated(mixed("eagle3:demo")), mixed_requests(), true, 10);
 }
 
 TEST_CASE("drafts that cannot draft beside each other are refused, and what to do is said") {

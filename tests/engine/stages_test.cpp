@@ -246,7 +246,7 @@ TEST_CASE("a chain that is closed with windows in flight holds up no lane") {
     const auto first = world.submit(of_tokens(60));
     for (auto steps = 100 + random() % 400; steps > 0; --steps)
       world.step();
-    if (const auto draft = world.handles().drafts.at(0); draft && seed % 2 > 0)
+    if (const auto draft = world.handles().draft; draft && seed % 2 > 0)
       world.kill(draft);
     else
       world.cancel(1);

@@ -64,7 +64,7 @@ void hold_up_once(EngineWorld& world, std::string_view name, base::Duration time
 }
 
 void kill_draft(EngineWorld& world) {
-  world.kill(world.handles().drafts.at(0));
+  world.kill(world.handles().draft);
   world.run();
 }
 
@@ -80,7 +80,7 @@ TEST_CASE("a draft that keeps dying is disabled, and metrics and results say so"
   kill_draft(world);
   CHECK(world.metrics().draft_disabled);
   CHECK(world.metrics().restarts == 4);
-  CHECK_FALSE(world.handles().drafts.at(0));
+  CHECK_FALSE(world.handles().draft);
   const Answer plain = answer(world);
   CHECK(plain.tokens == plain_tokens(40));
   CHECK(plain.end().speculation.draft_disabled);
@@ -104,9 +104,9 @@ TEST_CASE("the pause before a restart doubles up to its bound") {
   EngineWorld world(options, 0, exact_order);
   for (const auto pause : {10ms, 20ms, 35ms, 35ms}) {
     const base::TimePoint died = world.now();
-    world.kill(world.handles().drafts.at(0));
+    world.kill(world.handles().draft);
     world.step();
-    while (!world.handles().drafts.at(0))
+    while (!world.handles().draft)
       world.step();
     CHECK(world.now() - died == pause);
     world.run();
@@ -117,7 +117,7 @@ TEST_CASE("a draft that lied stays out, whatever scheduler comes next") {
   EngineWorld world(options_with(100));
   messages::tell(world.handles().supervisor, scheduling::DisableDraft{});
   world.run();
-  CHECK_FALSE(world.handles().drafts.at(0));
+  CHECK_FALSE(world.handles().draft);
   for (int round = 0; round < 2; ++round) {
     const Answer plain = answer(world);
     CHECK(plain.tokens == plain_tokens(40));
@@ -163,10 +163,10 @@ TEST_CASE(
   die();
   die();
   CHECK_FALSE(world.metrics().target_moved);
-  const auto draft = world.handles().drafts.at(0);
+  const auto draft = world.handles().draft;
   die();
   CHECK(world.metrics().target_moved);
-  CHECK(world.handles().drafts.at(0) != draft); // which had written for the other device
+  CHECK(world.handles().draft != draft); // which had written for the other device
   REQUIRE(world.run_until_ended({open}));
   CHECK(open->answer.tokens == plain_tokens(200));
   CHECK(open->answer.end().speculation.drafted > 0);
@@ -198,12 +198,12 @@ TEST_CASE("a draft that is disabled while the target moves keeps nobody waiting"
   EngineWorld world(options_with_reserve());
   const messages::ActorHandles before = world.handles();
   hold_up_once(world, "draft", 100ms); // until all others are down, and their pauses over
-  messages::tell(before.drafts.at(0), messages::Ping{});
+  messages::tell(before.draft, messages::Ping{});
   messages::tell(before.supervisor, scheduling::DisableDraft{});
   messages::tell(before.supervisor, scheduling::MoveTarget{});
   CHECK(answer(world).tokens == plain_tokens(40));
   CHECK(world.metrics().target_moved);
-  CHECK_FALSE(world.handles().drafts.at(0));
+  CHECK_FALSE(world.handles().draft);
 }
 
 TEST_CASE("the round after the draft's death takes no longer than a plain one") {
@@ -214,7 +214,7 @@ TEST_CASE("the round after the draft's death takes no longer than a plain one") 
     EngineOptions options = options_with(100);
     options.speculation = seed % 2 ? SpeculationMode::overlap : SpeculationMode::automatic;
     EngineWorld world(options, seed, exact_order);
-    const auto draft = world.handles().drafts.at(0);
+    const auto draft = world.handles().draft;
     const auto recorder = world.submit(five_tokens_and(150));
     const auto dies_at = std::chrono::microseconds(211 * seed % 9000); // after a delta
     std::vector<base::TimePoint> deltas;

@@ -237,11 +237,11 @@ private:
       parts.draft = draft_there(draft, device, context);
       return parts;
     }
-    parts.draft_pools = {make_pool(*draft, (map ? 2 : 1) * setting_.page_tokens)};
+    parts.draft_pool = make_pool(*draft, (map ? 2 : 1) * setting_.page_tokens);
     parts.scheduler.draft_pool = 1;
     execution::DraftStep::Parts drafting{draft,
                                          device,
-                                         parts.draft_pools.front(),
+                                         parts.draft_pool,
                                          vocabulary,
                                          setting_.together,
                                          setting_.policy.fork_rows,
@@ -346,7 +346,7 @@ private:
                   [this, victim](const messages::ActorHandles& now) {
                     const auto& stage = now.stages[moments_() % now.stages.size()];
                     const std::array actors{caf::actor_cast<caf::actor>(now.scheduler),
-                                            caf::actor_cast<caf::actor>(now.drafts.front()),
+                                            caf::actor_cast<caf::actor>(now.draft),
                                             caf::actor_cast<caf::actor>(stage),
                                             caf::actor_cast<caf::actor>(now.sampler),
                                             caf::actor_cast<caf::actor>(now.kv_cache)};

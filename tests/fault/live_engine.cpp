@@ -10,14 +10,6 @@ namespace paceline::testing {
 
 using namespace std::chrono_literals;
 
-namespace {
-
-caf::actor draft_of(const messages::ActorHandles& handles) {
-  return handles.drafts.empty() ? nullptr : caf::actor_cast<caf::actor>(handles.drafts.front());
-}
-
-} // namespace
-
 void LiveAnswer::deliver(Event event) {
   {
     const std::lock_guard lock(mutex_);
@@ -80,7 +72,7 @@ void LiveEngine::start_unsupervised() {
     known_.facade = messages::spawn<actors::Facade>(system, p.facade);
     known_.scheduler = messages::spawn<actors::Scheduler>(system, p.scheduler);
     if (p.draft)
-      known_.drafts = {messages::spawn<actors::DraftModel>(system, *p.draft, p.target.device)};
+      known_.draft = messages::spawn<actors::DraftModel>(system, *p.draft, p.target.device);
     known_.stages = {messages::spawn<actors::TargetModel>(system, p.target)};
     known_.sampler = messages::spawn<actors::Sampler>(system, p.sampler);
     known_.kv_cache = messages::spawn<actors::KvCache>(
@@ -98,7 +90,7 @@ LiveEngine::~LiveEngine() {
     caf::anon_send_exit(supervisor_, caf::exit_reason::user_shutdown);
   else
     for (const auto& actor :
-         {caf::actor_cast<caf::actor>(known_.scheduler), draft_of(known_),
+         {caf::actor_cast<caf::actor>(known_.scheduler), caf::actor_cast<caf::actor>(known_.draft),
           caf::actor_cast<caf::actor>(known_.stages.front()),
           caf::actor_cast<caf::actor>(known_.sampler), caf::actor_cast<caf::actor>(known_.kv_cache),
           caf::actor_cast<caf::actor>(known_.facade)})
@@ -142,7 +134,7 @@ messages::ActorHandles LiveEngine::handles() {
 
 std::function<void()> LiveEngine::aim(Part part) {
   const messages::ActorHandles now = handles();
-  const std::array actors{caf::actor_cast<caf::actor>(now.scheduler), draft_of(now),
+  const std::array actors{caf::actor_cast<caf::actor>(now.scheduler), caf::actor_cast<caf::actor>(now.draft),
                           caf::actor_cast<caf::actor>(now.stages.front()),
                           caf::actor_cast<caf::actor>(now.sampler),
                           caf::actor_cast<caf::actor>(now.kv_cache)};

@@ -256,6 +256,8 @@ TEST_CASE("a file, its parts, and a folder that holds it alone are one model") {
   CHECK(says(error_of(test::load(last, test::device(), {})), "give " + first));
   folder.write("two/m-00002-of-00002.gguf", parts[0].bytes());
   CHECK(says(error_of(test::load(first, test::device(), {})), "part 2 of 2"));
+  folder.write("one/mmproj-m.gguf", whole.bytes()); // projects pictures, and is no model
+  CHECK(logits(folder.file("one")) == expected);
   folder.write("one/other.gguf", whole.bytes());
   const Error several = error_of(test::load(folder.file("one"), test::device(), {}));
   CHECK(says(several, "holds 2 GGUF models"));

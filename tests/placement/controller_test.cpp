@@ -203,9 +203,7 @@ TEST_CASE("from any placement to any other there are moves that fit, each toward
       REQUIRE(wanted.groups[std::size_t(move->group)].hosts(move->model) == load);
       load ? group.add(move->model) : group.remove(move->model);
       REQUIRE(fits(now, problem));
-      const auto hosts = [&](const Group& one) { return one.hosts(move->model); };
-      const bool stays = std::any_of(wanted.groups.begin(), wanted.groups.end(), hosts);
-      unplaced_for_a_while += stays && std::none_of(now.groups.begin(), now.groups.end(), hosts);
+      unplaced_for_a_while += wanted.hosts(move->model) && !now.hosts(move->model);
     }
     CHECK(now == wanted);
   }

@@ -51,7 +51,7 @@ std::string curve(const Panel& panel, std::size_t line) {
   }
   band.insert(band.end(), lower.rbegin(), lower.rend());
   const std::string_view color = svg::color(line);
-  return svg::polygon(band, fmt::format("fill=\"{}\" opacity=\".15\"", color)) +
+  return svg::polyline(band, fmt::format("fill=\"{}\" opacity=\".15\"", color)) +
          svg::polyline(path, fmt::format("fill=\"none\" stroke=\"{}\" stroke-width=\"{}\"", color,
                                          line == 0 ? 2.5 : 1.5));
 }

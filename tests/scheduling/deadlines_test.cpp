@@ -15,7 +15,7 @@ SchedulerConfig by_deadline() {
 }
 
 speculation::SequenceSpec asks(speculation::SequenceId id, int prompt, int output,
-                               base::Duration deadline) {
+                               std::optional<base::Duration> deadline) {
   speculation::SequenceSpec spec;
   spec.id = id;
   spec.prompt_tokens = prompt;

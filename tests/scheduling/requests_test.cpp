@@ -52,8 +52,9 @@ struct RequestsWorld {
     spec->prompt_tokens = int(prompt.size());
     spec->max_tokens = 100;
     spec->noise.seed = 40 + id;
+    spec->deadline = deadline;
     auto caller = std::make_shared<Recorder>();
-    take(requests.submit({spec, std::move(prompt), std::move(stop), true, deadline, caller}, now));
+    take(requests.submit({spec, std::move(prompt), std::move(stop), true, caller}, now));
     return caller;
   }
   void commit(SequenceId id, int first, std::vector<TokenId> tokens, bool last = false) {

@@ -33,8 +33,8 @@ TEST_CASE("behind a key its share may stand, and nothing else") {
   const Keys keys = Keys::load(folder.write("keys", "plain\nlarge  weight=20\n")).value();
   CHECK(keys.accept("Bearer large"));
   CHECK(keys.holder("Bearer large").weight == 20);
-  CHECK(keys.holder_of_key("plain").weight == 1);
-  CHECK(keys.holder_of_key("plain").name != keys.holder_of_key("large").name);
+  CHECK(keys.holder("Bearer plain").weight == 1);
+  CHECK(keys.holder("Bearer plain").name != keys.holder("Bearer large").name);
   for (const char* line : {"key weight=0", "key weight=1001", "key weight=2.5", "key weight=2 3",
                            "key weight=", "key 3"}) {
     CAPTURE(line);

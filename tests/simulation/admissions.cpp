@@ -27,13 +27,13 @@ std::optional<std::string> Admissions::sees(const actors::Arrival& arrival, base
 std::optional<std::string> Admissions::takes_up(const Admitted& request,
                                                 base::TimePoint now) const {
   const speculation::SequenceSpec& spec = *request.spec;
-  if (!measured_ || spec.deadline.count() == 0)
+  if (!measured_ || !spec.deadline)
     return std::nullopt;
   const int tokens = spec.end_of_text.empty() ? spec.max_tokens : spec.warping.min_tokens;
   const double steps =
       std::max(0.0, (tokens - 1.0) / (speculation::PolicyOptions().window_limit + 1));
   const double needed = steps * base::seconds(step_);
-  const double left = base::seconds(request.at + spec.deadline - now);
+  const double left = base::seconds(request.at + *spec.deadline - now);
   if (needed <= left)
     return std::nullopt;
   return fmt::format("request {} was taken up with {:.3f} s left, and takes {:.3f} s at least",

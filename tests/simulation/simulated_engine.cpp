@@ -179,11 +179,11 @@ void SimulatedEngine::add_draft(actors::EngineParts& parts) {
   std::shared_ptr<const text::VocabularyMap> map;
   if (!w.draft_words.empty())
     map = text::map_vocabularies(WordTokenizer(w.words), WordTokenizer(w.draft_words)).value();
-  parts.draft_pools = {pool(*draft, "draft", map ? 2 : 1)};
+  parts.draft_pool = pool(*draft, "draft", map ? 2 : 1);
   parts.scheduler.draft_pool = 1;
   execution::DraftStep::Parts drafting{draft,
                                        on,
-                                       parts.draft_pools.front(),
+                                       parts.draft_pool,
                                        w.target.vocabulary,
                                        w.max_num_seqs,
                                        parts.scheduler.policy.fork_rows,
@@ -265,8 +265,6 @@ void SimulatedEngine::submit(const Job& job, std::shared_ptr<base::EventSink> si
   request.spec = std::make_shared<const speculation::SequenceSpec>(job.spec);
   request.prompt = job.prompt;
   request.stop = job.stop;
-  if (job.deadline.count() > 0)
-    request.deadline = job.deadline;
   request.sink = std::make_shared<actors::RequestSink>(std::move(sink), std::move(*place));
   messages::tell(facade_, std::move(request));
   if (!job.cancelled_at)

@@ -44,7 +44,7 @@ SimulatedFleet::Routed SimulatedFleet::route(int model, SimulatedAnswer& answer,
   if (dispatch.outcome == Outcome::late)
     return Routed::late;
   if (dispatch.outcome == Outcome::not_placed)
-    return coming(model) ? Routed::waits : Routed::refused;
+    return wanted_.hosts(model) ? Routed::waits : Routed::refused;
   const auto found = serving_.find({dispatch.group, model});
   if (found == serving_.end())
     hooks_.failed(
@@ -76,11 +76,6 @@ void SimulatedFleet::send(Host& host, SimulatedAnswer& answer,
     ended();
   };
   host.engine.submit(*answer.job, make_sink(answer, ends));
-}
-
-bool SimulatedFleet::coming(int model) const {
-  return std::ranges::any_of(wanted_.groups,
-                             [&](const Group& group) { return group.hosts(model); });
 }
 
 void SimulatedFleet::settle() {

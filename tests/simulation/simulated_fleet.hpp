@@ -67,7 +67,6 @@ private:
     bool going = false; ///< It gets no new one.
   };
 
-  bool coming(int model) const;
   void send(Host& host, SimulatedAnswer& answer, const placement::Controller::Ticket& ticket,
             std::function<void()> ended);
   void settle();

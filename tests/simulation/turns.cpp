@@ -15,7 +15,7 @@ using speculation::SequenceSpec;
 
 base::Duration allowed(const SequenceSpec& spec) {
   const base::Duration most = scheduling::limits::due_without_deadline;
-  return spec.deadline.count() > 0 ? std::min(spec.deadline, most) : most;
+  return std::min<base::Duration>(spec.deadline.value_or(most), most);
 }
 
 } // namespace

@@ -87,7 +87,7 @@ Job draw_job(Draw& draw, std::uint64_t id, const std::vector<TokenId>& common) {
                        std::to_string(draw.between(0, vocabulary - 1)));
   job.arrival = draw.chance(0.5) ? 0ns : draw.between(0ms, 300ms);
   if (draw.chance(0.1))
-    job.deadline = draw.between(5ms, 600ms);
+    spec.deadline = draw.between(5ms, 600ms);
   if (draw.chance(0.15))
     job.cancelled_at = draw.between(0ms, 500ms);
   job.cancelled_twice = draw.chance(0.5);
@@ -147,7 +147,6 @@ Workload draw_local_workload(std::uint64_t seed) {
   for (Job& job : w.jobs) {
     job.spec.priority = draw.between(-2, 2);
     job.spec.client = std::uint64_t(draw.between(1, 3));
-    job.spec.deadline = job.deadline;
   }
   w.q_rows = draw.one_of({7, 32, 1024, 1024});
   if (draw.chance(0.25)) {
@@ -167,7 +166,7 @@ Workload draw_local_workload(std::uint64_t seed) {
   for (Job& job : w.jobs) {
     job.spec.client_weight = weights[job.spec.client - 1];
     if (w.steady && w.scheduling == SchedulingPolicy::deadline && draw.chance(0.5))
-      job.spec.deadline = job.deadline = draw.between(5ms, 600ms);
+      job.spec.deadline = draw.between(5ms, 600ms);
   }
   if (!w.reserve && draw.chance(0.3))
     w.shards = draw.between(2, 3);

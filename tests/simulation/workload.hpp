@@ -21,7 +21,6 @@ struct Job {
   std::vector<TokenId> prompt;
   std::vector<std::string> stop;
   base::Duration arrival{};
-  base::Duration deadline{};                  ///< 0: none.
   std::optional<base::Duration> cancelled_at; ///< After arrival.
   bool cancelled_twice = false;
 };

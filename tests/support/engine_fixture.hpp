@@ -47,6 +47,24 @@ inline EngineOptions simulated(const ScriptedPair& pair = {}) {
   return options;
 }
 
+/// Returns the options with simulated devices, whose time a test holds in its hand.
+inline EngineOptions on_simulated(EngineOptions options) {
+  options.devices = {"sim:10ms+0.1ms/row"};
+  options.draft_devices = {"sim:1ms+0.1ms/row"};
+  options.virtual_time = true;
+  options.kv_memory_bytes = std::size_t(48) << 20;
+  return options;
+}
+
+/// The demo target on such devices.
+inline EngineOptions demo_in(SpeculationMode mode, std::vector<std::string> drafters = {"auto"}) {
+  EngineOptions options;
+  options.drafters = std::move(drafters);
+  options.speculation = mode;
+  options.max_model_len = 256;
+  return on_simulated(std::move(options));
+}
+
 inline Engine open_engine(EngineOptions options) {
   auto engine = Engine::open(std::move(options));
   if (!engine)

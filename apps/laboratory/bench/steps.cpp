@@ -3,7 +3,7 @@
 #include "actors/other_machines.hpp"
 #include "apps/console/statistics.hpp"
 #include "apps/console/steady_time.hpp"
-#include "apps/laboratory/timed_step.hpp"
+#include "apps/laboratory/reader.hpp"
 #include "models/head.hpp"
 #include "models/load.hpp"
 #include "models/sources.hpp"
@@ -20,7 +20,6 @@ namespace {
 
 constexpr int context = 256;
 constexpr int prefill_rows = 512;
-constexpr int page_tokens = 16;
 constexpr int rounds = 11; // Row counts take turns in so many rounds.
 constexpr int passes = 3;  // Passes of a row count in each round.
 constexpr int prefill_repetitions = 5;
@@ -34,36 +33,17 @@ std::vector<TokenId> some_tokens(int count, int vocabulary) {
   return tokens;
 }
 
-gpu::PageTableRef all_pages(gpu::KvPool& pool) {
-  std::vector<gpu::PageRef> pages;
-  while (auto page = pool.take())
-    pages.push_back(std::move(page));
-  return gpu::PageTable::extend(nullptr, page_tokens, std::move(pages));
-}
-
-/// A model alone on its device, with one sequence's pages. Members are destroyed in reverse order:
-/// the lane first, then the objects that its steps used.
+/// A model alone on its device, with one sequence's pages.
 struct Solo {
   std::shared_ptr<gpu::Device> device;
-  std::shared_ptr<const models::Model> model;
-  std::shared_ptr<gpu::KvPool> pool;
-  gpu::PageTableRef pages;
-  std::unique_ptr<models::Workspace> workspace;
-  std::unique_ptr<gpu::Lane> lane;
+  Reader reader;
 
   /// Returns the seconds of passes over `rows` tokens from position `start`. They compute 16 rows
   /// of logits at most; the fast path computes none.
   Result<std::vector<double>> measure(int start, int rows, int times, bool fast = false) {
-    const auto tokens = some_tokens(rows, model->vocabulary());
+    const auto tokens = some_tokens(rows, reader.model().vocabulary());
     const int logits_from = fast ? rows : std::max(0, rows - rows_measured.back());
-    const models::SequenceRows sequence{pages->ids, start, tokens, logits_from, fast};
-    return time_on(
-        *lane, times, [&](gpu::Operations& ops) { model->forward(ops, *workspace); },
-        [&] {
-          if (pool->shape().state_bytes > 0) // As far as the pages.
-            pool->held(sequence.state) = start;
-          model->plan({&sequence, 1}, *pool, *workspace);
-        });
+    return reader.read(start, tokens, logits_from, times, fast);
   }
 };
 
@@ -121,35 +101,26 @@ Result<Solo> open_solo(const ModelInfo& info, const std::string& role, const Eng
   models::LoadOptions how = models::load_formats(o, role);
   if (*self)
     how.blocks = gpu::Quantization{**self, o.weight_scales};
-  const int slots = std::max(prefill_rows, context + rows_measured.back());
-  Solo solo;
+  const int positions = std::max(prefill_rows, context + rows_measured.back());
+  std::shared_ptr<gpu::Device> device;
+  std::shared_ptr<const models::Model> model;
   return gpu::open_device(device_here(info.device),
                           {threads, std::make_shared<SteadyTime>(), nullptr})
-      .and_then([&](auto device) {
-        solo.device = device;
-        return load_alone(info, role, self->has_value(), o, solo.device, how);
+      .and_then([&](auto opened) {
+        device = std::move(opened);
+        return load_alone(info, role, self->has_value(), o, device, how);
       })
-      .and_then([&](auto model) {
-        solo.model = model;
+      .and_then([&](auto loaded) {
+        model = std::move(loaded);
         return info.prefill == Prefill::fast ? model->prepare_fast_prefill(prefill_rows)
                                              : Result<void>();
       })
-      .and_then([&] {
-        return gpu::KvPool::create(*solo.device, solo.model->kv_shape(page_tokens),
-                                   std::size_t(slots / page_tokens), 1);
+      .and_then([&] { return device->open_lane(role); })
+      .and_then([&](auto lane) {
+        return Reader::open(model, std::move(lane), positions, positions, rows_measured.back());
       })
-      .and_then([&](auto pool) {
-        solo.pool = pool;
-        solo.pages = all_pages(*pool);
-        return solo.model->make_workspace(slots, rows_measured.back());
-      })
-      .and_then([&](auto workspace) {
-        solo.workspace = std::move(workspace);
-        return solo.device->open_lane(role);
-      })
-      .map([&](auto lane) {
-        solo.lane = std::move(lane);
-        return std::move(solo);
+      .map([&](Reader&& reader) {
+        return Solo{device, std::move(reader)};
       });
 }
 
@@ -175,7 +146,7 @@ double prefill_multiply_adds(const models::ModelConfig& c, bool fast) {
 /// Measures every row count in turn and, on the host, a plain read of the same weights, so that
 /// other work of the machine affects all of them.
 Result<StepTimes> measure_rows(Solo& solo) {
-  const auto weights = solo.model->step_weights();
+  const auto weights = solo.reader.model().step_weights();
   std::map<int, std::vector<double>> seconds; // Seconds by rows; 0 stands for reading.
   for (int round = 0; round < rounds; ++round) {
     for (const int rows : rows_measured) {
@@ -186,7 +157,7 @@ Result<StepTimes> measure_rows(Solo& solo) {
     }
     if (!solo.device->on_host())
       continue;
-    const auto reads = time_reads(*solo.lane, weights, passes);
+    const auto reads = time_reads(solo.reader.lane(), weights, passes);
     if (!reads)
       return tl::unexpected(reads.error());
     seconds[0].insert(seconds[0].end(), reads->begin(), reads->end());
@@ -194,7 +165,7 @@ Result<StepTimes> measure_rows(Solo& solo) {
   StepTimes times;
   for (const int rows : rows_measured)
     times.target[rows] = median(seconds[rows]);
-  const models::ExpertWeights experts = solo.model->expert_weights();
+  const models::ExpertWeights experts = solo.reader.model().expert_weights();
   times.weight_bytes = bytes_of(weights) + experts.share * bytes_of(experts.weights);
   if (solo.device->on_host())
     times.machine.read_bytes_per_second = bytes_of(weights) / median(seconds[0]);
@@ -226,15 +197,15 @@ Result<StepTimes> measure_target(const ModelInfo& info, const EngineOptions& o) 
     return tl::unexpected(prefill.error());
   if (!solo->device->on_host()) {
     times->products =
-        gpu::cuda::time_products(solo->device->name(), solo->model->step_weights(), product_rows);
+        gpu::cuda::time_products(solo->device->name(), solo->reader.model().step_weights(), product_rows);
     return times;
   }
-  auto machine = measure_machine(*solo->device, *solo->lane);
+  auto machine = measure_machine(*solo->device, solo->reader.lane());
   if (!machine)
     return tl::unexpected(machine.error());
   machine->read_bytes_per_second = times->machine.read_bytes_per_second;
   times->machine = *machine;
-  return measure_sampler(*solo->lane).map([&](auto sampler) {
+  return measure_sampler(solo->reader.lane()).map([&](auto sampler) {
     times->sampler = std::move(sampler);
     return std::move(*times);
   });

@@ -13,10 +13,7 @@ namespace paceline::apps::conformance {
 namespace json = boost::json;
 namespace {
 
-const json::value* member(const json::value* within, std::string_view name) {
-  const auto* object = within ? within->if_object() : nullptr;
-  return object ? object->if_contains(name) : nullptr;
-}
+using load::member;
 
 std::string text_in(const json::value* within, std::string_view name) {
   const auto* value = member(within, name);

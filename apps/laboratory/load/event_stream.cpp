@@ -7,18 +7,13 @@
 namespace paceline::apps::load {
 namespace {
 
-const boost::json::value* find(const boost::json::value* within, std::string_view name) {
-  const auto* object = within ? within->if_object() : nullptr;
-  return object ? object->if_contains(name) : nullptr;
-}
-
 std::string text_of(const boost::json::value* value) {
   const auto* text = value ? value->if_string() : nullptr;
   return text ? std::string(*text) : std::string();
 }
 
 std::optional<int> count_of(const boost::json::value* usage, std::string_view name) {
-  const auto* value = find(usage, name);
+  const auto* value = member(usage, name);
   if (!value)
     return std::nullopt;
   boost::system::error_code wrong;
@@ -29,9 +24,9 @@ std::optional<int> count_of(const boost::json::value* usage, std::string_view na
 /// Whether a choice of a completion or a chat brings text of the answer, or of the thinking before
 /// it.
 bool brings_text(const boost::json::value* choice) {
-  const auto* delta = find(choice, "delta");
-  for (const auto* text : {find(choice, "text"), find(delta, "content"),
-                           find(delta, "reasoning_content"), find(delta, "reasoning")})
+  const auto* delta = member(choice, "delta");
+  for (const auto* text : {member(choice, "text"), member(delta, "content"),
+                           member(delta, "reasoning_content"), member(delta, "reasoning")})
     if (!text_of(text).empty())
       return true;
   return false;
@@ -39,13 +34,18 @@ bool brings_text(const boost::json::value* choice) {
 
 } // namespace
 
+const boost::json::value* member(const boost::json::value* within, std::string_view name) {
+  const auto* object = within ? within->if_object() : nullptr;
+  return object ? object->if_contains(name) : nullptr;
+}
+
 std::string error_message(std::string_view body) {
   boost::system::error_code wrong;
   const auto value = boost::json::parse({body.data(), body.size()}, wrong);
   if (wrong)
     return {};
-  const auto* error = find(&value, "error");
-  for (const auto* said : {find(error, "message"), error, find(&value, "message")})
+  const auto* error = member(&value, "error");
+  for (const auto* said : {member(error, "message"), error, member(&value, "message")})
     if (std::string text = text_of(said); !text.empty())
       return text;
   return {};
@@ -84,18 +84,18 @@ bool EventStream::take(std::string_view data) {
   }
   if (see_)
     see_(event);
-  if (find(&event, "error"))
+  if (member(&event, "error"))
     error_ = error_message(data);
-  if (const auto* usage = find(&event, "usage"); usage && usage->is_object()) {
+  if (const auto* usage = member(&event, "usage"); usage && usage->is_object()) {
     prompt_tokens_ = count_of(usage, "prompt_tokens");
     output_tokens_ = count_of(usage, "completion_tokens");
   }
-  const auto* choices = find(&event, "choices");
+  const auto* choices = member(&event, "choices");
   const auto* list = choices ? choices->if_array() : nullptr;
   if (!list || list->empty())
     return false;
   const auto* choice = &list->front();
-  if (!text_of(find(choice, "finish_reason")).empty())
+  if (!text_of(member(choice, "finish_reason")).empty())
     complete_ = true;
   return brings_text(choice);
 }

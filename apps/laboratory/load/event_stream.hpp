@@ -40,6 +40,8 @@ private:
   std::optional<int> output_tokens_;
 };
 
+/// Returns a member of an object; null: it has none of that name, or is no object.
+const boost::json::value* member(const boost::json::value* within, std::string_view name);
 /// Returns the message of a body in OpenAI's form of errors; empty if it has another form.
 std::string error_message(std::string_view body);
 

@@ -118,16 +118,15 @@ std::string target_text(const Run& run, const Figures& figures) {
   return text + "\n";
 }
 
-/// Returns "inf" if the rate is infinite: JSON has no such number, and vLLM writes it so.
-boost::json::value rate_json(double rate) {
-  return std::isfinite(rate) ? boost::json::value(rate) : boost::json::value("inf");
-}
-
 std::string rate_text(double rate) {
   return std::isfinite(rate) ? fmt::format("{:.4g}", rate) : "all at once";
 }
 
 } // namespace
+
+boost::json::value rate_json(double rate) {
+  return std::isfinite(rate) ? boost::json::value(rate) : boost::json::value("inf");
+}
 
 boost::json::object figures_json(const Figures& figures) {
   const auto per_second = [&](std::int64_t count) { return figures.per_second(double(count)); };

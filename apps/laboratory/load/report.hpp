@@ -9,6 +9,9 @@
 
 namespace paceline::apps::load {
 
+/// Returns "inf" if the rate is infinite: JSON has no such number, and vLLM writes it so.
+boost::json::value rate_json(double rate);
+
 /// Returns rates and latencies under the names of vLLM's result file, and the numbers of failed
 /// requests by reason.
 boost::json::object figures_json(const Figures& figures);

@@ -1,6 +1,9 @@
 #include "apps/laboratory/plan/measure.hpp"
 
 #include "apps/console/lookups.hpp"
+#include "apps/console/options.hpp"
+#include "apps/console/session.hpp"
+#include "apps/console/statistics.hpp"
 #include "apps/laboratory/load/workload.hpp"
 #include "base/clock.hpp"
 #include "paceline/engine.hpp"
@@ -26,10 +29,6 @@ constexpr int most_requests = 1000; ///< A simulated device may take no time.
 /// Batches of twice the size count as none where they are hardly faster than two: with prompts that
 /// are read one after the other, requests do not get on alike.
 constexpr double hardly_faster = 1.75;
-
-bool is_simulated(const std::string& device) {
-  return device.starts_with("sim:");
-}
 
 class Measurement {
 public:
@@ -85,9 +84,7 @@ public:
 
   Result<double> alone() {
     const double begin = base::seconds(engine_.now());
-    return engine_.complete(request()).and_then([&](const Completion& answer) -> Result<double> {
-      if (answer.end.error)
-        return tl::unexpected(*answer.end.error);
+    return answer_of(engine_, request()).map([&](const Completion&) {
       return base::seconds(engine_.now()) - begin;
     });
   }
@@ -105,9 +102,7 @@ private:
       times.push_back(*seconds);
       sum += *seconds;
     }
-    const auto middle = times.begin() + std::ptrdiff_t(times.size() / 2);
-    std::ranges::nth_element(times, middle);
-    return *middle;
+    return median(std::move(times));
   }
 
   /// Returns by how much stages grow in batches of 2, 4, ... as long as these pay. alone: the
@@ -152,7 +147,7 @@ EngineOptions engine_options(const Measurable& what, placement::Shape shape,
     engine.drafters = {what.draft};
   engine.devices.assign(what.devices.begin(), what.devices.begin() + shape.devices());
   engine.tensor_parallel_size = shape.tensor;
-  engine.virtual_time = std::ranges::all_of(engine.devices, is_simulated);
+  engine.virtual_time = simulated(engine);
   engine.max_num_seqs = std::max(engine.max_num_seqs, shape.pipeline); // As `serve` has it.
   engine.prefill_chunk = what.prompt_tokens; // No two prompts are in one pass.
   engine.progress = options.progress;
@@ -217,7 +212,7 @@ Result<Costs> measure_costs(const Measurable& what, const MeasureOptions& option
 
 Result<double> measure_contention(const std::vector<Measurable>& models,
                                   const MeasureOptions& options) {
-  if (is_simulated(models.front().devices.front()))
+  if (simulated(engine_options(models.front(), {1, 1}, options)))
     return 1;
   double sum = 0;
   for (std::size_t m = 0; m < models.size(); ++m) {

@@ -3,14 +3,11 @@
 #include "apps/console/output.hpp"
 
 #include <boost/json/array.hpp>
+#include <boost/json/value_from.hpp>
 #include <fmt/format.h>
 
 namespace paceline::apps {
 namespace {
-
-boost::json::value number_or_null(const std::optional<double>& number) {
-  return number ? boost::json::value(*number) : boost::json::value(nullptr);
-}
 
 boost::json::object figures_json(const WeightFigures& f) {
   boost::json::object object{
@@ -20,8 +17,8 @@ boost::json::object figures_json(const WeightFigures& f) {
       {"kl_divergence", f.kl_divergence},
       {"same_top", f.same_top},
       {"self_acceptance", f.self_acceptance},
-      {"draft_acceptance", number_or_null(f.draft_acceptance)},
-      {"same_format_draft_acceptance", number_or_null(f.same_format_draft_acceptance)}};
+      {"draft_acceptance", boost::json::value_from(f.draft_acceptance)},
+      {"same_format_draft_acceptance", boost::json::value_from(f.same_format_draft_acceptance)}};
   if (!f.kv_cache_dtype.empty())
     object["kv_cache_dtype"] = f.kv_cache_dtype;
   object["scales"] = f.scales ? boost::json::value(to_string(*f.scales)) : boost::json::value();

@@ -37,7 +37,7 @@ Result<SideBySide> SideBySide::open(const Models& models, const std::shared_ptr<
   for (std::size_t role = 0; role < roles; ++role) {
     if (!models[role])
       continue;
-    auto reader = Reader::open(models[role], lane, context);
+    auto reader = Reader::open(models[role], lane, context, reader_rows, reader_rows);
     if (!reader)
       return tl::unexpected(reader.error());
     side.readers_[role] = std::move(*reader);
@@ -54,7 +54,7 @@ Result<void> SideBySide::read(const ScoreWindow& window, std::span<const TokenId
     auto read = readers_[role]->read(int(first - window.begin), text.subspan(first, count));
     if (!read)
       return tl::unexpected(read.error());
-    rows[role] = *read;
+    rows[role] = readers_[role]->logits();
   }
   for (std::size_t i = 0; i < count; ++i)
     if (const std::size_t next = first + i + 1; next >= window.fresh && next < window.end)

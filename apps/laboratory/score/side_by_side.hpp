@@ -1,7 +1,7 @@
 // Models that read the same text and are compared row by row.
 #pragma once
 
-#include "apps/laboratory/score/reader.hpp"
+#include "apps/laboratory/reader.hpp"
 #include "apps/laboratory/score/windows.hpp"
 #include "paceline/weight_format.hpp"
 #include "sampling/warp.hpp"
@@ -52,6 +52,9 @@ private:
   double log_sum_ = 0;
   sampling::WarpScratch scratch_;
 };
+
+/// Most tokens that are read at a time.
+inline constexpr int reader_rows = 64;
 
 class SideBySide {
 public:

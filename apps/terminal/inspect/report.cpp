@@ -159,7 +159,6 @@ std::string feed_forward_text(const models::ModelConfig& m) {
   return text;
 }
 
-/// Returns how a part is stored, if a checkpoint has several formats.
 /// Returns the line about a head: what it reads of the target, and what it says. Empty: it is none.
 std::string head_text(const Checkpoint& c) {
   if (c.head_layout.empty())
@@ -172,6 +171,7 @@ std::string head_text(const Checkpoint& c) {
                      c.head_layout, reads, c.config.logits());
 }
 
+/// Returns how a part is stored, if a checkpoint has several formats.
 std::string formats_text(const Checkpoint& c, const std::string& part) {
   const auto at = c.formats.find(part);
   return c.dtypes.size() < 2 || at == c.formats.end()

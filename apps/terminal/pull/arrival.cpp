@@ -2,6 +2,7 @@
 
 #include "apps/console/output.hpp"
 #include "base/file.hpp"
+#include "models/checkpoint/files.hpp"
 #include "models/checkpoint/stores.hpp"
 #include "text/json.hpp"
 
@@ -51,8 +52,8 @@ int lock_folder(const fs::path& folder) {
 std::uint64_t bytes_in(const fs::path& folder) {
   std::uint64_t bytes = 0;
   std::error_code failed;
-  for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed))
-    if (const auto size = at->file_size(failed); !failed)
+  for (const fs::path& path : models::sorted_entries(folder))
+    if (const auto size = fs::file_size(path, failed); !failed)
       bytes += size;
   return bytes;
 }
@@ -107,14 +108,11 @@ Result<void> Arrival::check_room(std::uint64_t bytes) const {
 }
 
 Result<void> Arrival::finish(const Selection& selection, const std::string& origin) {
-  std::vector<fs::path> strays;
-  std::error_code failed;
-  for (fs::directory_iterator at(folder_, failed), end; !failed && at != end; at.increment(failed))
-    if (std::ranges::find(selection.files, at->path().filename().string(), &HubFile::name) ==
+  std::error_code ignored;
+  for (const fs::path& path : models::sorted_entries(folder_))
+    if (std::ranges::find(selection.files, path.filename().string(), &HubFile::name) ==
         selection.files.end())
-      strays.push_back(at->path());
-  for (const fs::path& stray : strays)
-    fs::remove_all(stray, failed);
+      fs::remove_all(path, ignored);
   const auto write = [&](std::FILE* to) { std::fwrite(origin.data(), 1, origin.size(), to); };
   return base::write_file((folder_ / models::origin_file).string(), write)
       .and_then([&] {

@@ -2,6 +2,7 @@
 
 #include "apps/terminal/pull/arrival.hpp"
 #include "base/file.hpp"
+#include "models/checkpoint/files.hpp"
 #include "models/checkpoint/gguf_files.hpp"
 #include "text/json.hpp"
 
@@ -24,11 +25,10 @@ std::uint64_t bytes_at(const fs::path& location) {
     return fs::file_size(location, failed);
   std::uint64_t bytes = 0;
   const fs::path folder = is_folder ? location : location.parent_path();
-  for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed)) {
-    const auto other = models::gguf_part(at->path().string());
-    std::error_code odd;
+  for (const fs::path& path : models::sorted_entries(folder)) {
+    const auto other = models::gguf_part(path.string());
     if (is_folder || (other && other->stem == part->stem && other->of == part->of))
-      if (const auto size = at->file_size(odd); !odd)
+      if (const auto size = fs::file_size(path, failed); !failed)
         bytes += size;
   }
   return bytes;
@@ -58,18 +58,10 @@ std::optional<models::ModelName> arriving_name(const fs::path& folder) {
 
 std::vector<ShelfModel> unfinished() {
   std::vector<ShelfModel> found;
-  std::error_code failed;
-  const auto all = [&](const fs::path& folder, const auto& use) {
-    for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed))
-      use(at->path());
-  };
-  all(models::own_models().value_or(fs::path()), [&](const fs::path& org) {
-    all(org, [&](const fs::path& folder) {
+  for (const fs::path& org : models::sorted_entries(models::own_models().value_or(fs::path())))
+    for (const fs::path& folder : models::sorted_entries(org))
       if (const auto name = arriving_name(folder))
         found.push_back(facts_of(*name, models::Store::paceline, "unfinished", folder.string()));
-    });
-    failed.clear();
-  });
   std::ranges::sort(found, {}, &ShelfModel::location);
   return found;
 }

@@ -1,9 +1,8 @@
-#include "apps/laboratory/score/reader.hpp"
+#include "apps/laboratory/reader.hpp"
 
 #include "apps/laboratory/timed_step.hpp"
 
 #include <utility>
-#include <vector>
 
 namespace paceline::apps {
 namespace {
@@ -13,11 +12,12 @@ constexpr int page_tokens = 16;
 } // namespace
 
 Result<Reader> Reader::open(std::shared_ptr<const models::Model> model,
-                            std::shared_ptr<gpu::Lane> lane, int context) {
+                            std::shared_ptr<gpu::Lane> lane, int positions, int rows,
+                            int logit_rows) {
   Reader reader;
   reader.model_ = std::move(model);
   reader.lane_ = std::move(lane);
-  const auto pages = std::size_t((context + page_tokens - 1) / page_tokens);
+  const auto pages = std::size_t((positions + page_tokens - 1) / page_tokens);
   return gpu::KvPool::create(reader.model_->device(), reader.model_->kv_shape(page_tokens), pages,
                              1)
       .and_then([&](auto pool) {
@@ -26,7 +26,7 @@ Result<Reader> Reader::open(std::shared_ptr<const models::Model> model,
         while (auto page = reader.pool_->take())
           all.push_back(std::move(page));
         reader.pages_ = gpu::PageTable::extend(nullptr, page_tokens, std::move(all));
-        return reader.model_->make_workspace(reader_rows, reader_rows);
+        return reader.model_->make_workspace(rows, logit_rows);
       })
       .map([&](auto workspace) {
         reader.workspace_ = std::move(workspace);
@@ -34,14 +34,16 @@ Result<Reader> Reader::open(std::shared_ptr<const models::Model> model,
       });
 }
 
-Result<gpu::Tensor> Reader::read(int start, std::span<const TokenId> tokens) {
-  const models::SequenceRows rows{pages_->ids, start, tokens, 0};
+Result<std::vector<double>> Reader::read(int start, std::span<const TokenId> tokens,
+                                         int logits_from, int times, bool fast) {
+  const models::SequenceRows rows{pages_->ids, start, tokens, logits_from, fast};
   return time_on(
-             *lane_, 1, [&](gpu::Operations& ops) { model_->forward(ops, *workspace_); },
-             [&] {
-               model_->plan({&rows, 1}, *pool_, *workspace_);
-             })
-      .map([&](const auto&) { return workspace_->logits(); });
+      *lane_, times, [&](gpu::Operations& ops) { model_->forward(ops, *workspace_); },
+      [&] {
+        if (pool_->shape().state_bytes > 0) // As far as the pages.
+          pool_->held(rows.state) = start;
+        model_->plan({&rows, 1}, *pool_, *workspace_);
+      });
 }
 
 } // namespace paceline::apps

@@ -1,14 +1,36 @@
-// The messages between the actors of a target step.
+// The messages between the actors of an engine that no layer below has.
 #pragma once
 
+#include "base/clock.hpp"
 #include "execution/crossing_pass.hpp"
 #include "execution/forward_pass.hpp"
 #include "gpu/lane.hpp"
+#include "speculation/frontier.hpp"
+#include "speculation/sequence.hpp"
 
 #include <cstdint>
 #include <memory>
 
 namespace paceline::messages {
+
+/// Caller to facade.
+struct Cancel {
+  speculation::SequenceId request = 0;
+};
+
+/// Engine to facade: refuse new requests, and answer when the last one has ended. Requests that are
+/// left after `limit` are cancelled.
+struct Drain {
+  base::Duration limit{};
+};
+struct Drained {};
+
+/// Asks the draft for the way to its lane. The answer, Lent, holds as long as the draft actor
+/// lives.
+struct Borrow {};
+struct Lent {
+  std::shared_ptr<speculation::DraftInbox> inbox;
+};
 
 /// A stage of the target to the next one: a pass that was enqueued. The lanes hand the pass over by
 /// themselves; the receiver says what follows on its lane (ForwardPass::handovers).
@@ -35,5 +57,11 @@ struct Logits {
 struct WindowsReady {
   std::uint64_t ticket = 0;
 };
+
+/// An actor's own reminder.
+struct Wake {};
+/// "Are you alive?"; answered at once even in the middle of a forward pass.
+struct Ping {};
+struct Pong {};
 
 } // namespace paceline::messages
