@@ -121,7 +121,8 @@ inline constexpr int load_requests = 100;
 inline constexpr std::chrono::seconds connect_time = 10s;
 /// A server that sends nothing of an answer for this long has failed it.
 inline constexpr std::chrono::seconds silence_time = 600s;
-/// So much is kept of an answer that is no stream: a list of models, a refusal.
+/// So much is kept of an answer that is no stream (a list of models, a refusal), and of a line of
+/// one that is.
 inline constexpr std::size_t answer_bytes = std::size_t(16) << 20;
 /// A count of tokens or characters that a server reports beyond this is none.
 inline constexpr int reported_count = 1'000'000'000;
