@@ -1,8 +1,6 @@
 #include "gpu/gguf_format.hpp"
 
-#include "gpu/gguf_blocks.hpp"
-
-#include <iterator>
+#include <algorithm>
 
 namespace paceline::gpu {
 
@@ -21,10 +19,10 @@ std::optional<GgufFormat> gguf_format(std::uint32_t type) noexcept {
 std::optional<WeightFormat> weight_format(GgufFormat format) noexcept {
   if (format == GgufFormat::mxfp4)
     return WeightFormat::mxfp4;
-  for (int i = 0; i < int(std::size(scaled_formats)); ++i)
-    if (scaled_formats[i].format == format)
-      return WeightFormat(int(WeightFormat::q4_0) + i);
-  return {};
+  if (format == GgufFormat::nvfp4)
+    return {};
+  const auto at = std::ranges::find(gguf_formats, format);
+  return WeightFormat(int(WeightFormat::q4_0) + int(at - gguf_formats.begin()));
 }
 
 } // namespace paceline::gpu

@@ -118,6 +118,17 @@ Result<ModelConfig> read_block(const std::string& where, json::object block) {
   return read_config(where, block);
 }
 
+/// Refuses a block of a family whose layers are not all attention: the first one reads the features
+/// by it.
+void check_attends(text::JsonFields& fields, const ModelConfig& model) {
+  for (int layer = 0; layer < model.layers; ++layer)
+    if (!model.attends(layer))
+      fields.wrong(ErrorCode::unsupported,
+                   fmt::format("layer {} of {} has no attention, which those of EAGLE-3 heads have",
+                               layer, model.architecture),
+                   "use a head whose layers are all attention");
+}
+
 OuterNames names_in(const TensorFiles& files) {
   const bool original = files.has("midlayer.self_attn.q_proj.weight");
   OuterNames names = OuterNames::of({.prefix = ""});
@@ -201,6 +212,7 @@ Result<Eagle3Config> read_head_config(const std::string& folder) {
   const json::object options = with_nested_options(*object);
   text::JsonFields fields(where, options);
   refuse_unknown(fields);
+  check_attends(fields, config.model);
   config.taps = read_taps(fields);
   config.target_hidden =
       int(fields.integer("target_hidden_size", 1, limits::hidden_max, config.model.hidden));

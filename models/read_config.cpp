@@ -126,6 +126,9 @@ void check_shape(text::JsonFields& fields, const Family& family, const ModelConf
   if (c.heads % c.kv_heads != 0)
     contradiction(fmt::format("num_attention_heads {} is not a multiple of num_key_value_heads {}",
                               c.heads, c.kv_heads));
+  if (family.tensors.heads.parts != 1 && c.kv_heads != c.heads)
+    contradiction(fmt::format("num_key_value_heads {} is not {} {}, as {} has it", c.kv_heads,
+                              fields.spelled("num_attention_heads"), c.heads, c.architecture));
   if (c.head_dim % 2 != 0)
     contradiction(fmt::format("head_dim {} is odd", c.head_dim));
   if (std::int64_t(c.head_dim) * (c.heads + 2 * c.kv_heads) > 4 * limits::hidden_max)

@@ -34,6 +34,9 @@ inline constexpr std::size_t template_value_bytes_max = 1u << 20;
 /// More values in all variables and messages' fields of a conversation, inner ones included, are
 /// refused.
 inline constexpr std::size_t template_values_max = 1u << 17;
+/// A conversation has at most so many variables, and a message so many fields: a template looks for
+/// each name among all.
+inline constexpr std::size_t template_names_max = 64;
 /// Bytes of an answer in which a call of a function must name it; what takes longer is content.
 inline constexpr std::size_t call_head_bytes_max = 4096;
 inline constexpr int call_depth_max = 64; ///< Values of a call in Python within each other.

@@ -22,6 +22,9 @@ inline constexpr std::size_t head_free_bytes = std::size_t(16) << 10;
 /// All requests together may hold so much of what clients sent: heads, bodies with their framing,
 /// parsed JSON, prompts (--max-request-memory); a request beyond it is told 503.
 inline constexpr std::size_t request_memory_bytes = std::size_t(512) << 20;
+/// The log-probabilities of a prompt count as well: so much for each of a token and of its
+/// alternatives.
+inline constexpr std::size_t score_bytes = 128;
 /// After so much of that was given back, the allocator gives it to the system.
 inline constexpr std::size_t trim_bytes = std::size_t(64) << 20;
 /// So many connections are open at once (--max-connections); as many again are told 503, and
@@ -121,7 +124,8 @@ inline constexpr int load_requests = 100;
 inline constexpr std::chrono::seconds connect_time = 10s;
 /// A server that sends nothing of an answer for this long has failed it.
 inline constexpr std::chrono::seconds silence_time = 600s;
-/// So much is kept of an answer that is no stream: a list of models, a refusal.
+/// So much is kept of an answer that is no stream (a list of models, a refusal), and of a line of
+/// one that is.
 inline constexpr std::size_t answer_bytes = std::size_t(16) << 20;
 /// A count of tokens or characters that a server reports beyond this is none.
 inline constexpr int reported_count = 1'000'000'000;

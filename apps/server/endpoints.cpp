@@ -20,6 +20,15 @@ namespace asio = boost::asio;
 namespace json = boost::json;
 namespace {
 
+/// Sends what became of a client's text or ids, which may be many times their size: the request
+/// counts it until it is gone.
+asio::awaitable<void> send_counted(Exchange& exchange, std::string reply) {
+  if (!exchange.memory().hold(reply.capacity()))
+    co_return co_await exchange.send(no_request_memory());
+  HttpResponse response{.body = std::move(reply)};
+  co_await exchange.send(std::move(response));
+}
+
 json::object model_entry(const Service& service, const Fleet::Served& one) {
   json::object entry{{"id", one.name},
                      {"object", "model"},
@@ -133,8 +142,7 @@ asio::awaitable<void> tokenize(Service& service, Exchange& exchange) {
     }
     reply = json_text(object);
   });
-  HttpResponse response{.body = std::move(reply)};
-  co_await exchange.send(std::move(response));
+  co_await send_counted(exchange, std::move(reply));
 }
 
 asio::awaitable<void> detokenize(Service& service, Exchange& exchange) {
@@ -159,8 +167,11 @@ asio::awaitable<void> detokenize(Service& service, Exchange& exchange) {
   const auto replica = service.fleet().any(model);
   if (!replica)
     co_return co_await exchange.send(replica.error());
-  const json::object reply{{"prompt", (*replica)->engine().detokenize(ids)}};
-  co_await exchange.send_json(reply);
+  std::string reply;
+  co_await service.aside(ids.size(), [&] {
+    reply = json_text(json::object{{"prompt", (*replica)->engine().detokenize(ids)}});
+  });
+  co_await send_counted(exchange, std::move(reply));
 }
 
 asio::awaitable<void> version(Service&, Exchange& exchange) {

@@ -1,6 +1,7 @@
 #include "apps/server/errors.hpp"
 
 #include "apps/server/client_names.hpp"
+#include "text/utf8.hpp"
 
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
@@ -108,9 +109,10 @@ Error error_of(const ApiError& error) {
           ""};
 }
 
+/// A message may name what is no UTF-8: a path, or a field of the head.
 std::string error_json(const ApiError& error) {
   const boost::json::object object{{"error",
-                                    {{"message", error.message},
+                                    {{"message", text::sanitize_utf8(error.message)},
                                      {"type", type_of(error.status)},
                                      {"param", or_null(error.param)},
                                      {"code", or_null(error.code)}}}};

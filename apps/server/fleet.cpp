@@ -1,6 +1,8 @@
 // The routing of requests to engines, and reports on the fleet.
 #include "apps/server/fleet.hpp"
 
+#include "text/json.hpp"
+
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -65,7 +67,7 @@ ApiError Fleet::unknown(const std::string& name) const {
   if (name.empty())
     return invalid_value("model", "model is missing, and there may be several: " + hint);
   return {.status = 404,
-          .message = fmt::format("the model {} is not served here: {}", name, hint),
+          .message = fmt::format("the model {} is not served here: {}", text::shown(name), hint),
           .param = "model",
           .code = "model_not_found"};
 }

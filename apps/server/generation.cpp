@@ -15,7 +15,6 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <ctime>
 #include <fmt/format.h>
-#include <limits>
 #include <memory>
 #include <utility>
 
@@ -49,7 +48,6 @@ public:
 
 private:
   ReplyHead head() const;
-  std::optional<ApiError> keep_out_bad_words();
   std::optional<ApiError> plan_answer(EncodedPrompt& prompt);
   ApiError no_form(const Error& why) const;
   asio::awaitable<std::optional<ApiError>> check_form();
@@ -97,7 +95,7 @@ ReplyHead Generation::head() const {
 }
 
 asio::awaitable<void> Generation::run() {
-  if (const auto wrong = keep_out_bad_words())
+  if (const auto wrong = co_await keep_out_bad_words(service_, replica_, asked_))
     co_return co_await exchange_.send(*wrong);
   auto prompts = co_await encode(service_, replica_, asked_);
   if (!prompts)
@@ -118,28 +116,6 @@ asio::awaitable<void> Generation::run() {
   else
     co_await whole();
   remark();
-}
-
-/// Gives each bad word no probability, both with a blank before it and without. Each must be one
-/// token.
-std::optional<ApiError> Generation::keep_out_bad_words() {
-  constexpr float never = -std::numeric_limits<float>::infinity();
-  for (const std::string& word : asked_.bad_words) {
-    const auto alone = replica_.engine().tokenize(word, false, true);
-    const auto inside = replica_.engine().tokenize(" " + word, false, true);
-    if (alone.size() != 1)
-      return ApiError{.status = 400,
-                      .message =
-                          fmt::format("bad_words: '{}' is {} tokens, and only single ones can "
-                                      "be kept out: leave it out",
-                                      word, alone.size()),
-                      .param = "bad_words",
-                      .code = "unsupported_parameter"};
-    for (const auto* tokens : {&alone, &inside})
-      if (tokens->size() == 1)
-        asked_.request.sampling.logit_bias.emplace_back(tokens->front(), never);
-  }
-  return std::nullopt;
 }
 
 /// Finds the form of a chat's answer, which may have reasoning and calls. The opening of a call
@@ -181,19 +157,22 @@ asio::awaitable<std::optional<ApiError>> Generation::check_form() {
   co_return no_form(fits.error());
 }
 
-/// Counts the memory of ids and functions, which each choice has for itself, and frees what was
-/// parsed.
+/// Counts the memory of prompts, scores and functions, which each choice has for itself, and frees
+/// what was parsed.
 bool Generation::hold(const std::vector<EncodedPrompt>& prompts) {
   std::size_t bytes = 0;
   for (const EncodedPrompt& prompt : prompts)
-    bytes +=
-        prompt.tokens.size() * sizeof(TokenId) * (1 + std::size_t(asked_.n)) + prompt.text.size();
+    bytes += (prompt.tokens.size() * sizeof(TokenId) + prompt.text.size()) *
+                 (1 + std::size_t(asked_.n)) +
+             std::size_t(asked_.n) * score_bytes(asked_.request, prompt.tokens.size());
   bytes += choices_.size() * (asked_.request.sampling.allowed_token_ids.size() * sizeof(TokenId) +
                               bytes_of(asked_.request.constraint) + asked_.tools.bytes());
-  bytes += asked_.echoed_bytes;
+  bytes += asked_.echoed_bytes + asked_.name_bytes();
   for (Prompt& prompt : asked_.prompts) // The number of prompts is still needed.
     prompt.emplace<std::string>();
   asked_.messages.clear();
+  asked_.chat.variables.clear();
+  asked_.bad_words.clear();
   return exchange_.memory().hold(bytes);
 }
 
@@ -344,7 +323,11 @@ asio::awaitable<void> Generation::whole() {
   }
   if (failed)
     co_return co_await fail_whole(*failed);
-  std::string body = json_text(reply_->whole(choices_));
+  std::size_t bytes = 0;
+  for (const Choice& choice : choices_)
+    bytes += choice.json_bytes();
+  std::string body;
+  co_await service_.aside(bytes, [&] { body = json_text(reply_->whole(choices_)); });
   if (!begun_) {
     HttpResponse response{.body = std::move(body)};
     co_return co_await exchange_.send(std::move(response));
@@ -396,7 +379,11 @@ Generation::write_stream(std::optional<Answers::Item> item) {
           co_await exchange_.write_part(std::move(events));
         co_return failed;
       }
-      events += events_of(*item);
+      const auto write = [&] { events += events_of(*item); };
+      if (const Choice& choice = choices_[item->index]; choice.begun)
+        write();
+      else
+        co_await service_.aside(choice.json_bytes(), write); // The prompt stands before its answer.
     }
     written_ = Clock::now();
     if (!events.empty())

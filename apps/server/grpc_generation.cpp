@@ -135,7 +135,8 @@ asio::awaitable<Result<void>> GrpcGeneration::encode(const Replica& replica) {
   }
   if (request_.prompt_tokens.size() > most)
     co_return too_long(replica, request_.prompt_tokens.size(), most);
-  if (!memory_.hold(besides + 2 * request_.prompt_tokens.size() * sizeof(TokenId)))
+  const std::size_t count = request_.prompt_tokens.size();
+  if (!memory_.hold(besides + 2 * count * sizeof(TokenId) + score_bytes(request_, count)))
     co_return no_room(); // The engine has a copy of the ids.
   co_return Result<void>();
 }

@@ -2,6 +2,7 @@
 
 #include "apps/console/json_text.hpp"
 #include "apps/console/limits.hpp"
+#include "text/utf8.hpp"
 
 #include <spdlog/async.h>
 #include <spdlog/async_logger.h>
@@ -64,8 +65,8 @@ void Log::write(LogLevel level, std::string_view event, const LogFields& fields)
     boost::json::object object{{"event", event}};
     for (const auto& field : fields)
       object.insert(field);
-    line = json_text(object);
-    line = line.substr(1, line.size() - 2); // The pattern has the braces already.
+    line = text::sanitize_utf8(json_text(object)); // Paths may be anything.
+    line = line.substr(1, line.size() - 2);        // The pattern has the braces already.
   } else {
     line = event;
     for (const auto& [name, value] : fields)

@@ -422,9 +422,15 @@ std::size_t Asked::bytes() const {
   }
   for (const auto& [name, value] : chat.variables)
     sum += name.size() + value.size();
-  sum += tools.bytes() + echoed_bytes;
+  for (const std::string& word : bad_words)
+    sum += sizeof(word) + word.size();
+  sum += name_bytes() + tools.bytes() + echoed_bytes;
   return sum + std::size_t(n) * request.sampling.allowed_token_ids.size() * sizeof(TokenId) +
          bytes_of(request.constraint);
+}
+
+std::size_t Asked::name_bytes() const {
+  return model.size() + request.client.size() + (request.drafter ? request.drafter->size() : 0);
 }
 
 ApiResult<std::vector<TokenId>> read_ids(const json::value& list, const std::string& name,

@@ -46,8 +46,10 @@ struct Asked {
   std::size_t echoed_bytes = 0;       ///< Memory that they take.
 
   int choices() const { return n * (has_conversation(api) ? 1 : int(prompts.size())); }
-  /// Returns the memory that its prompts and its form take.
+  /// Returns the memory that it takes of the client's data.
   std::size_t bytes() const;
+  /// Returns the memory of the names in it, which stay as long as the request does.
+  std::size_t name_bytes() const;
 };
 
 /// Reads the body of POST /v1/completions, /v1/chat/completions or /v1/responses. Known fields that

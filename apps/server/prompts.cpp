@@ -2,10 +2,12 @@
 
 #include "apps/console/chat/answer_plan.hpp"
 #include "apps/server/tool_refusals.hpp"
+#include "text/json.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <fmt/format.h>
+#include <limits>
 
 namespace paceline::apps::serve {
 namespace asio = boost::asio;
@@ -90,7 +92,39 @@ asio::awaitable<ApiResult<EncodedPrompt>> encode_one(Service& service, const Rep
   co_return co_await finish(service, replica, asked, std::move(*tokens), text);
 }
 
+/// Gives a word no probability.
+std::optional<ApiError> keep_out(const Engine& engine, const std::string& word,
+                                 Sampling& sampling) {
+  constexpr float never = -std::numeric_limits<float>::infinity();
+  const auto alone = engine.tokenize(word, false, true);
+  const auto inside = engine.tokenize(" " + word, false, true);
+  if (alone.size() != 1)
+    return ApiError{.status = 400,
+                    .message = fmt::format("bad_words: '{}' is {} tokens, and only single ones can "
+                                           "be kept out: leave it out",
+                                           text::shown(word), alone.size()),
+                    .param = "bad_words",
+                    .code = "unsupported_parameter"};
+  for (const auto* tokens : {&alone, &inside})
+    if (tokens->size() == 1)
+      sampling.logit_bias.emplace_back(tokens->front(), never);
+  return std::nullopt;
+}
+
 } // namespace
+
+asio::awaitable<std::optional<ApiError>> keep_out_bad_words(Service& service,
+                                                            const Replica& replica, Asked& asked) {
+  std::size_t bytes = 0;
+  for (const std::string& word : asked.bad_words)
+    bytes += word.size();
+  std::optional<ApiError> wrong;
+  co_await service.aside(bytes, [&] {
+    for (std::size_t i = 0; i < asked.bad_words.size() && !wrong; ++i)
+      wrong = keep_out(replica.engine(), asked.bad_words[i], asked.request.sampling);
+  });
+  co_return wrong;
+}
 
 std::size_t prompt_tokens_max(const Settings& settings, const Replica& replica,
                               std::optional<int> max_tokens) {
@@ -144,8 +178,9 @@ asio::awaitable<ApiResult<EncodedPrompt>> encode_chat(Service& service, const Re
   const bool longer = co_await is_longer(service, engine, *text, {asked.add_special, true}, most);
   if (longer)
     co_return refuse(prompt_too_long(replica, 0, most, field_of(asked)));
-  Result<std::vector<TokenId>> tokens;
-  co_await service.aside(text->size(), [&] { tokens = engine.chat_tokens(messages, how); });
+  Result<std::vector<TokenId>> tokens; // A short text may be of much that the template reads again.
+  co_await service.aside(std::max(text->size(), asked.bytes()),
+                         [&] { tokens = engine.chat_tokens(messages, how); });
   if (!tokens)
     co_return refuse(api_error(tokens.error()));
   co_return EncodedPrompt{

@@ -5,6 +5,7 @@
 #include "apps/server/service.hpp"
 
 #include <boost/asio/awaitable.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,11 @@ struct EncodedPrompt {
 };
 
 /// replica: the engine that answers.
+
+/// Gives bad words no probability, both with a blank before them and without. Each must be one
+/// token.
+boost::asio::awaitable<std::optional<ApiError>>
+keep_out_bad_words(Service& service, const Replica& replica, Asked& asked);
 
 /// Encodes the prompts of a request, or its conversation by the model's template. Long ones do not
 /// hold up other requests, and a text that certainly does not fit is not encoded to its end.

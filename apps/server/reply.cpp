@@ -1,5 +1,7 @@
 #include "apps/server/reply.hpp"
 
+#include "apps/console/limits.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -22,6 +24,15 @@ void add(SpeculationStats& sum, const SpeculationStats& more) {
 }
 
 } // namespace
+
+std::size_t Choice::json_bytes() const {
+  const auto bytes_of = [](const std::vector<TokenLogprob>& scores) {
+    return scores.empty() ? 0
+                          : scores.size() * (1 + scores.back().top.size()) * limits::score_bytes;
+  };
+  return echo.size() + answer.text.size() + bytes_of(answer.logprobs) +
+         (prompt ? bytes_of(prompt->logprobs) : 0);
+}
 
 Counts counts_of(const std::vector<Choice>& choices, int n) {
   Counts sum;

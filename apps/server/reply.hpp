@@ -38,6 +38,9 @@ struct Choice {
   bool has_special = false;           ///< Whether its text has special tokens.
   std::optional<ChatAnswer> chat;     ///< A chat's text, if it may have more than content.
   std::optional<ResponseItems> items; ///< A response's text.
+
+  /// Returns about how many bytes of JSON its text and its scores are.
+  std::size_t json_bytes() const;
 };
 
 /// Writes the answers to one request.

@@ -55,4 +55,9 @@ std::size_t bytes_of(const std::optional<Constraint>& form) {
   return sum;
 }
 
+std::size_t score_bytes(const Request& request, std::size_t prompt_tokens) {
+  const auto each = std::size_t(1) + std::size_t(std::max(request.top_logprobs, 0));
+  return request.prompt_logprobs ? prompt_tokens * each * limits::score_bytes : 0;
+}
+
 } // namespace paceline::apps::serve

@@ -64,5 +64,7 @@ private:
 
 /// Returns the memory that a form takes.
 std::size_t bytes_of(const std::optional<Constraint>& form);
+/// Returns the memory that the scores of a prompt of so many tokens take until they are sent.
+std::size_t score_bytes(const Request& request, std::size_t prompt_tokens);
 
 } // namespace paceline::apps::serve

@@ -31,10 +31,12 @@ public:
       end_turn();
     reasoning_ += text;
   }
-  void say(std::string text) {
+  void say(const std::string& text) {
     if (content_ && calls_.empty())
       end_turn();
-    content_ = content_.value_or("") + std::move(text);
+    if (!content_)
+      content_.emplace();
+    *content_ += text;
   }
   void call(json::object call) { calls_.push_back(std::move(call)); }
   /// Adds a message of another role.
@@ -92,7 +94,7 @@ void read_message(Fields& item, Conversation& to) {
   std::string role = needed(item, "role");
   std::string text = read_texts(item, "content", said_types);
   if (role == "assistant")
-    return to.say(std::move(text));
+    return to.say(text);
   if (role == "developer") // OpenAI uses this name since o1; templates know "system".
     role = "system";
   if (role != "system" && role != "user")

@@ -174,7 +174,7 @@ private:
   /// Adds a layer of a dense feed-forward, or of the shared expert. Of fused gates and ups files
   /// have two tensors, if they ever have them apart.
   void add_ffn(TensorKey key) {
-    const TensorEntry* entry = files_->find(source_->name(key));
+    const TensorEntry* entry = plain(source_->name(key));
     if (key.role != TensorRole::gate_up || *family_.tensors.expert_gate_up == '\0' || !entry)
       return add(key);
     const auto rows = int(entry->shape.front()) / 2;
@@ -210,15 +210,22 @@ private:
       set_order(*bias, key.role);
   }
 
+  /// Returns a tensor of plain numbers in rows; null: there is none of this name, and one without
+  /// numbers may have any shape.
+  const TensorEntry* plain(const std::string& own) const {
+    const TensorEntry* entry = files_->find(own);
+    const bool known = entry && dtype_of(entry->type);
+    return known && !entry->shape.empty() && !entry->bytes.empty() ? entry : nullptr;
+  }
+
   /// Adds a tensor of plain numbers. Returns null if there is none of this name.
   PlacedTensor* add_stored(const std::string& own, std::string name) {
-    const TensorEntry* entry = files_->find(own);
-    const auto dtype = entry ? dtype_of(entry->type) : std::nullopt;
-    if (!dtype || entry->shape.empty())
+    const TensorEntry* entry = plain(own);
+    if (!entry)
       return nullptr;
     taken_.insert(own);
     return &out_.tensors.emplace_back(
-        PlacedTensor{std::move(name), entry->shape, *dtype, {entry->bytes}});
+        PlacedTensor{std::move(name), entry->shape, *dtype_of(entry->type), {entry->bytes}});
   }
 
   /// Puts the rows where files have them, out of the folder's order by way of ours.
@@ -276,8 +283,8 @@ private:
          {std::pair(TensorRole::delta_in, &in), {TensorRole::delta_gate, &gates}})
       if (PlacedTensor* tensor = add_stored(source_->name(key), names_.tensor({role, key.block}))) {
         const auto count = std::int64_t(rows->size());
-        take_rows(*tensor, {rule.key_heads * head, config_.hidden}, {count, config_.hidden},
-                  std::move(*rows));
+        if (reshape(*tensor, {rule.key_heads * head, config_.hidden}, {count, config_.hidden}))
+          tensor->rows = std::move(*rows);
       }
   }
 
@@ -325,7 +332,6 @@ private:
     const int outputs = down ? config_.hidden : config_.mixture->ffn;
     const int inputs = down ? config_.mixture->ffn : config_.hidden;
     const int all_outputs = down ? outputs : 2 * outputs;
-    const std::vector<int> rows = stack_rows(key.role, outputs, in_turn);
     PlacedTensor* tensor = add_stored(own, names_.tensor(key));
     if (!tensor)
       tensor = add_blocks(own, names_.tensor(key));
@@ -339,20 +345,22 @@ private:
         tensor->parts.push_back(all.subspan(std::size_t(expert) * bytes, bytes));
       tensor->transposed = true;
     }
-    take_rows(*tensor, {experts, all_outputs, inputs}, {experts, outputs, inputs}, rows);
+    if (reshape(*tensor, {experts, all_outputs, inputs}, {experts, outputs, inputs}))
+      tensor->rows = stack_rows(key.role, outputs, in_turn);
     if (PlacedTensor* bias = add_stored(own + "_bias", names_.layer(key) + ".bias"))
-      take_rows(*bias, {experts, all_outputs}, {experts, outputs}, rows);
+      if (reshape(*bias, {experts, all_outputs}, {experts, outputs}))
+        bias->rows = stack_rows(key.role, outputs, in_turn);
   }
 
-  /// Makes a tensor of these rows of one that has the shape `now`. One of another size keeps what
-  /// it cannot have, and is refused in the end.
-  static void take_rows(PlacedTensor& tensor, std::vector<std::int64_t> now,
-                        std::vector<std::int64_t> then, std::vector<int> rows) {
+  /// Gives a tensor that has the shape `now` the one that it has with some of its rows. Returns
+  /// false if it is of another size: it keeps what it cannot have, and is refused in the end.
+  static bool reshape(PlacedTensor& tensor, std::vector<std::int64_t> now,
+                      std::vector<std::int64_t> then) {
     tensor.shape = std::move(now);
     if (!tensor.is_whole())
-      return;
+      return false;
     tensor.shape = std::move(then);
-    tensor.rows = std::move(rows);
+    return true;
   }
 
   /// Returns the rows of a stack that are gates, ups or downs of all experts; empty: all rows.

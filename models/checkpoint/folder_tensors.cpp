@@ -158,7 +158,10 @@ Result<gpu::HostMatrix> FolderTensors::stored(TensorKey key, int rows, int cols)
     return files_.matrix(layer + ".weight", rows, cols);
   if (key.role == TensorRole::embedding)
     return files_.wrong(layer + ".weight", "is quantized, which an embedding here never is");
-  return quantized_.matrix(layer, rows, cols);
+  auto matrix = quantized_.matrix(layer, rows, cols);
+  if (matrix && matrix->block_scales && is_transposed(key.role))
+    return files_.wrong(layer + ".weight", "has blocks of outputs, which are of inputs here");
+  return matrix;
 }
 
 Result<std::vector<float>> FolderTensors::bias(TensorKey key, int size) {

@@ -2,6 +2,7 @@
 
 #include "models/checkpoint/files.hpp"
 #include "models/checkpoint/folder.hpp"
+#include "models/checkpoint/folder_as_gguf.hpp"
 #include "models/checkpoint/gguf_architecture_keys.hpp"
 #include "text/json.hpp"
 #include "text/tokenizer/to_gguf.hpp"
@@ -69,9 +70,16 @@ Result<void> put_texts(GgufMetadata& out, const FolderSource& source, const Mode
   });
   if (!tokenizer)
     return tl::unexpected(tokenizer.error());
+  const std::vector<TokenId>& ends = defaults->end_of_text;
+  if (tokenizer->end && (ends.empty() || ends.front() != *tokenizer->end))
+    return fail(ErrorCode::unsupported,
+                fmt::format("{}: GGUF files have no word for a token behind every text that is not "
+                            "the first to end one",
+                            text::shown_path(path)),
+                into_folder_hint);
   const auto names = read_json_object(source.location() + "/tokenizer_config.json");
   put_tokenizer(out, *tokenizer);
-  put_special(out, *tokenizer, names.value_or(json::object()), defaults->end_of_text);
+  put_special(out, *tokenizer, names.value_or(json::object()), ends);
   if (chat->stops().empty()) // Only the plain format, of models without a template, has such.
     out.put("tokenizer.chat_template", chat->source());
   const sampling::Warping& warping = defaults->warping;

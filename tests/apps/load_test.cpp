@@ -1,4 +1,5 @@
 // The load generator's plain parts: arrivals, lengths, files, measures, objectives, the search.
+#include "apps/console/limits.hpp"
 #include "apps/laboratory/load/arrivals.hpp"
 #include "apps/laboratory/load/base_url.hpp"
 #include "apps/laboratory/load/capacity.hpp"
@@ -347,6 +348,10 @@ TEST_CASE("a stream is read in pieces of any length") {
   EventStream nonsense;
   nonsense.feed("data: what\n");
   CHECK_FALSE(nonsense.error().empty());
+  EventStream endless; // A server may send a line for ever.
+  for (std::size_t sent = 0; sent <= apps::limits::answer_bytes; sent += std::size_t(1) << 20)
+    endless.feed(std::string(std::size_t(1) << 20, 'x'));
+  CHECK(endless.error() == "the stream has a line that does not end");
 }
 
 TEST_CASE("addresses of servers are read as clients write them") {

@@ -3,6 +3,7 @@
 #include "apps/laboratory/conformance/report.hpp"
 
 #include <cmath>
+#include <ctime>
 #include <doctest/doctest.h>
 #include <random>
 
@@ -159,6 +160,15 @@ TEST_CASE("whatever else a server sends is no answer, and says why") {
     CHECK((!answer.ok() || answer.text().empty()));
   }
   CHECK_FALSE(read_answer(200, "data: {\"choices\": [{\"text\": \"a\"}]}\n\n", true).ok());
+}
+
+TEST_CASE("an answer of very many choices is read once") {
+  std::string body = R"({"choices": [{"text": "a"})";
+  for (int i = 0; i < 30'000; ++i)
+    body += ",0";
+  const std::clock_t begun = std::clock();
+  CHECK(read_answer(200, body + "]}", false).choices.size() == 1024);
+  CHECK(std::clock() - begun < CLOCKS_PER_SEC / 2);
 }
 
 TEST_CASE("a count that nobody can have counted is none") {

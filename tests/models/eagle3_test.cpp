@@ -161,6 +161,23 @@ TEST_CASE("what is no EAGLE-3 head that is known is refused by name") {
                        {"eagle_aux_hidden_state_layer_ids", "[1,2]"});
 }
 
+TEST_CASE("a head whose first layer does not attend has nothing that reads the features") {
+  const test::TemporaryFolder folder;
+  json::object head = head_case("speculators");
+  json::object& layer = head["config"].as_object()["transformer_layer_config"].as_object();
+  layer["architectures"] = json::array{"NemotronHForCausalLM"};
+  layer["model_type"] = "nemotron_h";
+  layer["hybrid_override_pattern"] = "-";
+  test::write_checkpoint(folder, head, gpu::DType::f32);
+  test::WeightsFile weights(folder.path());
+  for (const std::string& name : weights.names())
+    if (name.find("self_attn") != std::string::npos || name.find("input_layernorm") != name.npos ||
+        name.find("gate_proj") != name.npos)
+      weights.remove(name);
+  folder.write("model.safetensors", weights.bytes());
+  check_refused(folder, {"layer 0 of NemotronHForCausalLM", "attention"});
+}
+
 TEST_CASE("an option is read where it stands, at the top or in eagle_config") {
   const auto before_residual = [](const json::object& change) {
     const test::TemporaryFolder folder;

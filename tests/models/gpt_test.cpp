@@ -9,6 +9,7 @@
 #include <boost/json.hpp>
 #include <doctest/doctest.h>
 #include <functional>
+#include <utility>
 
 using namespace paceline;
 using namespace paceline::models;
@@ -136,6 +137,38 @@ TEST_CASE("what these families have in other sizes is refused by name") {
   says(refused("GPT-J", {{"tie_word_embeddings", true}}), "tie_word_embeddings");
   says(refused("GPT-J", {{"rotary_dim", 18}}), "rotary_dim");
   says(refused("CodeGen", {{"n_head", 2}}), "n_head 2 is not a multiple of 4");
+}
+
+TEST_CASE("one tensor in parts has as many keys as queries") {
+  for (const auto& [name, heads] : {std::pair("Pythia", 4), {"CodeGen", 8}}) {
+    CAPTURE(std::string(name));
+    const test::TemporaryFolder folder;
+    json::object entry = test::reference_case(name);
+    entry["config"].as_object()["num_key_value_heads"] = 1;
+    for (json::value& tensor : entry["tensors"].as_array())
+      if (json::array& shape = tensor.at(1).as_array(); shape.front() == 3 * 64)
+        shape.front() = 64 + 2 * 64 / heads;
+    test::write_checkpoint(folder, entry, gpu::DType::f32);
+    const auto model = test::load(folder.path(), test::device(), {});
+    REQUIRE(!model);
+    CHECK(paceline::testing::says(model.error(), "num_key_value_heads 1"));
+  }
+}
+
+TEST_CASE("blocks of a matrix whose rows are inputs are refused by the tensor's name") {
+  const test::TemporaryFolder folder;
+  write_case(folder, "GPT-2");
+  json::object config = test::reference_case("GPT-2").at("config").as_object();
+  config["quantization_config"] = {{"quant_method", "quark"}};
+  folder.write("config.json", json::serialize(config));
+  test::WeightsFile weights(folder.path());
+  const std::string name = "transformer.h.0.mlp.c_fc.weight";
+  weights.put(name, "I8", {64, 256}, std::string(std::size_t(64) * 256, '\1'));
+  weights.put(name + "_scale", "U8", {64, 8}, std::string(std::size_t(64) * 8, '\177'));
+  folder.write("model.safetensors", weights.bytes());
+  const auto model = test::load(folder.path(), test::device(), {});
+  REQUIRE(!model);
+  CHECK(paceline::testing::says(model.error(), name + " has blocks of outputs"));
 }
 
 TEST_CASE("these families are quantized in their folders as they are when loaded, bit for bit") {

@@ -173,3 +173,22 @@ TEST_CASE("tensors that are not of the size that config.json says are named") {
   test::names_it(test::not_written(folder.path(), out.file("m.gguf"), eight),
                  "model.layers.1.block_sparse_moe.experts.3.w1.weight has no place");
 }
+
+TEST_CASE("tensors without rows of numbers have no place, whatever shape they have") {
+  const test::TemporaryFolder out;
+  const std::string shared = "model.layers.0.shared_mlp.input_linear.weight";
+  const std::string query = "model.layers.0.self_attn.q_proj.weight";
+  const auto check = [&](const char* name, const std::string& tensor,
+                         const std::vector<std::int64_t>& shape, std::string_view bytes) {
+    const test::TemporaryFolder folder;
+    test::write_whole(folder, {name, ""}, gpu::DType::bf16);
+    test::WeightsFile weights(folder.path());
+    weights.put(tensor, "BF16", shape, bytes);
+    folder.write("model.safetensors", weights.bytes());
+    test::names_it(test::not_written(folder.path(), out.file("m.gguf"), eight),
+                   tensor + " has no place");
+  };
+  check("Granite 4", shared, {}, "12");
+  check("Granite 4", shared, {1 << 20, 0}, "");
+  check("Llama 2, TinyLlama", query, {48 << 20, 0}, "");
+}

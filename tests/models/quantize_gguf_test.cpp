@@ -248,6 +248,13 @@ TEST_CASE("what cannot become a GGUF file is refused by name, and nothing is lef
   const auto textless = folder_of({"Qwen 3", ""});
   std::filesystem::remove(textless->file("tokenizer.json"));
   names_it(attempt(textless->path(), eight), "tokenizer.json");
+  const auto ended = folder_of({"Qwen 3", ""});
+  json::object tokenizer = json::parse(test::read_file(ended->file("tokenizer.json"))).as_object();
+  tokenizer["post_processor"] = json::parse(
+      R"({"type": "TemplateProcessing", "special_tokens": {"<turn>": {"ids": [1]}},
+          "single": [{"Sequence": {"id": "A"}}, {"SpecialToken": {"id": "<turn>"}}]})");
+  ended->write("tokenizer.json", json::serialize(tokenizer));
+  names_it(attempt(ended->path(), eight), "a token behind every text");
   const test::TemporaryFolder made;
   written(test::demo("draft"), made.file("once"), as(WeightFormat::mxfp4));
   names_it(attempt(made.file("once"), eight), "quantized already");

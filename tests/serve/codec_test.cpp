@@ -3,6 +3,7 @@
 #include "apps/server/openai_request.hpp"
 #include "apps/server/router.hpp"
 
+#include <ctime>
 #include <doctest/doctest.h>
 
 using namespace paceline;
@@ -301,6 +302,24 @@ TEST_CASE("a conversation is read from strings and from parts of text") {
   refused(R"([{"role": "user", "content": [7]}])", "messages[0].content[0]");
   check_refused(chat(R"("top_logprobs": 2)"), "top_logprobs");
   check_refused(chat(R"("max_tokens": 0)"), "max_tokens");
+}
+
+TEST_CASE("what is said in many items is not copied for each of them") {
+  const auto seconds = [](const std::string& first) {
+    const auto item = [](const std::string& text) {
+      return R"(,{"role": "assistant", "content": ")" + text + "\"}";
+    };
+    std::string body = R"({"input": [)" + first + item(std::string(8 << 20, 'x'));
+    for (int i = 0; i < 4000; ++i)
+      body += item("");
+    const std::clock_t begun = std::clock();
+    REQUIRE(read(Api::responses, body + "]}"));
+    return double(std::clock() - begun) / CLOCKS_PER_SEC;
+  };
+  const double apart = seconds(R"({"role": "user", "content": "x"})");
+  const double joined =
+      seconds(R"({"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"})");
+  CHECK(joined < 4 * apart + 0.05);
 }
 
 TEST_CASE("a body that is no JSON object is refused") {

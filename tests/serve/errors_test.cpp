@@ -45,6 +45,14 @@ TEST_CASE("bad requests are told which field is wrong") {
   check_error(post(R"({"prompt": )" + ids + "]}"), 400, "context_length_exceeded");
 }
 
+TEST_CASE("what is no UTF-8 in a request's head is told as UTF-8") {
+  LiveServer server(scripted());
+  check_error(server.ask("GET", "/%ff"), 404, "not_found");
+  check_error(server.ask("GET", "/v1/models/\xff"), 404, "model_not_found");
+  check_error(server.ask("POST", "/v1/completions", "{}", {{"Content-Encoding", "\xff"}}), 415,
+              "unsupported_encoding");
+}
+
 TEST_CASE("a prompt that is too long is told as OpenAI tells it, without the operator's options") {
   LiveServer server;
   const int context = server.engine().target().max_model_len;

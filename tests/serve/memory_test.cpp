@@ -11,6 +11,7 @@ using namespace paceline::testing;
 using apps::serve::MemoryShare;
 using apps::serve::RequestMemory;
 using apps::serve::Settings;
+namespace json = boost::json;
 
 namespace {
 
@@ -30,6 +31,22 @@ double processor_seconds(const LiveServer& server) {
   const auto at = page.find(name);
   REQUIRE(at != std::string::npos);
   return std::stod(page.substr(at + name.size()));
+}
+
+TokenId longest_token(LiveServer& server) {
+  TokenId longest = 0;
+  for (TokenId id = 0; id < server.engine().target().vocabulary; ++id)
+    if (server.engine().token_bytes(id).size() > server.engine().token_bytes(longest).size())
+      longest = id;
+  return longest;
+}
+
+/// Returns the share of a request's processor time that the thread took on which all clients wait.
+double share_of_thread(LiveServer& server, const char* path, const std::string& body) {
+  const double thread = server.thread_seconds();
+  const double all = processor_seconds(server);
+  CHECK(server.ask("POST", path, body).status != 0);
+  return (server.thread_seconds() - thread) / (processor_seconds(server) - all);
 }
 
 } // namespace
@@ -123,4 +140,70 @@ TEST_CASE("while a long text is encoded short ones and the server's health do no
   CHECK(server.ask("POST", "/tokenize", body).status == 200);
   CHECK(slow.socket().available() == 0); // still at it
   CHECK(slow.read().status == 200);
+}
+
+TEST_CASE("nobody waits while much is read that is no prompt, or much is written") {
+  LiveServer server;
+  std::string text;
+  while (text.size() < (std::size_t(8) << 20))
+    text += "for i in range(10):\n    print(i)\n";
+  const json::array asked{json::object{{"role", "user"}, {"content", "x"}}};
+  CHECK(share_of_thread(server, "/v1/completions",
+                        json::serialize(json::object{{"prompt", "x"}, {"bad_words", {text}}})) <
+        0.3);
+  CHECK(share_of_thread(server, "/v1/chat/completions",
+                        json::serialize(json::object{{"messages", asked},
+                                                     {"max_tokens", 1},
+                                                     {"chat_template_kwargs", {{"v", text}}}})) <
+        0.3);
+  const json::array ids(1'000'000, longest_token(server));
+  CHECK(share_of_thread(server, "/detokenize", json::serialize(json::object{{"tokens", ids}})) <
+        0.3);
+  const json::array prompt(512, 100);
+  CHECK(share_of_thread(
+            server, "/v1/completions",
+            json::serialize(json::object{
+                {"prompt", prompt}, {"max_tokens", 1}, {"n", 16}, {"prompt_logprobs", 20}})) < 0.1);
+}
+
+TEST_CASE("the scores of a prompt count before there are any, for each answer") {
+  Settings settings;
+  settings.max_request_memory = std::size_t(4) << 20;
+  LiveServer server(demo_pair(), settings);
+  json::object body{{"prompt", json::array(512, 100)}, {"max_tokens", 1}, {"echo", true}};
+  body["logprobs"] = 20;
+  CHECK(server.ask("POST", "/v1/completions", json::serialize(body)).status == 200);
+  body["n"] = 8;
+  const HttpReply refused = server.ask("POST", "/v1/completions", json::serialize(body));
+  CHECK(refused.status == 503);
+  CHECK(refused.json().at("error").at("code") == "request_memory");
+}
+
+TEST_CASE("names count as long as an answer is under way") {
+  LiveServer server(scripted());
+  HttpClient client(server.port());
+  client.send("POST", "/v1/completions",
+              json::serialize(json::object{{"prompt", {1}},
+                                           {"max_tokens", 60'000},
+                                           {"stream", true},
+                                           {"user", std::string(1 << 20, 'x')}}));
+  CHECK(client.read_head().status == 200);
+  CHECK(server.metric("paceline_request_memory_bytes{") >= 1 << 20);
+  client.close();
+  server.await_idle();
+  CHECK(server.metric("paceline_request_memory_bytes{") == 0);
+}
+
+TEST_CASE("a reply made of ids counts until it is read") {
+  LiveServer server;
+  const TokenId longest = longest_token(server);
+  const json::array ids(200'000, longest);
+  const std::string body = json::serialize(json::object{{"tokens", ids}});
+  const std::size_t reply = ids.size() * server.engine().token_bytes(longest).size();
+  REQUIRE(reply > 2 * body.size());
+  HttpClient client(server.port(), 4096);
+  client.send("POST", "/detokenize", body);
+  while (client.socket().available() == 0)
+    std::this_thread::yield();
+  CHECK(server.metric("paceline_request_memory_bytes{") >= double(reply));
 }

@@ -330,6 +330,7 @@ TEST_CASE("with --log-json all that is said is JSON, what ends the program, too"
   CHECK(json_lines(nobody.errors).size() == 1);
   Served served({"--log-json"});
   CHECK(HttpClient(served.port()).ask("POST", "/v1/completions", small).status == 200);
+  CHECK(HttpClient(served.port()).ask("GET", "/%ff").status == 404);
   const std::string log = served.end(SIGTERM).errors;
   CHECK(json_lines(log).size() > 3);
   const auto at = log.find("\"milliseconds\":");

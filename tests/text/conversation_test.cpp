@@ -69,6 +69,22 @@ TEST_CASE("fields and variables are bounded in depth, bytes and number, and erro
   CHECK(!rendered("x", {{"user", "a", {{"e", half}}}, {"user", "b", {{"e", half}}}}));
 }
 
+TEST_CASE("names are few, since each is looked for among all") {
+  TemplateVariables named;
+  while (named.size() < limits::template_names_max)
+    named.emplace_back("v" + std::to_string(named.size()), "1");
+  CHECK(rendered("{{ v63 }}", {}, named).value_or("") == "1");
+  CHECK(rendered("{{ messages[0].v63 }}", {{"user", "a", named}}).value_or("") == "1");
+  while (named.size() < limits::template_values_max) // which would take most of a minute
+    named.emplace_back("v" + std::to_string(named.size()), "1");
+  const auto variables = rendered("x", {}, named);
+  REQUIRE(!variables);
+  CHECK(variables.error().message == "the conversation has 131072 variables");
+  const auto fields = rendered("x", {{"user", "a"}, {"user", "b", named}});
+  REQUIRE(!fields);
+  CHECK(fields.error().message == "messages[1] has 131072 more fields");
+}
+
 TEST_CASE("a filter or test that is not known is found before any conversation") {
   const auto parse = [](const char* source) { return ChatTemplate::parse("t", source); };
   for (const char* source :

@@ -5,6 +5,7 @@
 #include "text/tokenizer/gguf.hpp"
 
 #include <boost/json.hpp>
+#include <cmath>
 #include <deque>
 #include <doctest/doctest.h>
 #include <numeric>
@@ -196,6 +197,9 @@ TEST_CASE("a tokenizer that is not known, or is damaged, is refused by name") {
   words = pieces();
   words.vocabulary.scores.pop_back();
   CHECK(says(refused(words.vocabulary), "tokenizer.ggml.scores has 15 scores for 16 tokens"));
+  words = pieces();
+  words.vocabulary.scores[7] = std::nanf("");
+  CHECK(says(refused(words.vocabulary), "tokenizer.ggml.scores has a score that is no number"));
   words = pieces();
   words.vocabulary.types.pop_back();
   CHECK(says(refused(words.vocabulary), "tokenizer.ggml.token_type has 15 types for 16 tokens"));

@@ -79,6 +79,7 @@ std::shared_ptr<const Tokenizer> read_back(const GgufTokenizer& from) {
   file.scores = from.scores;
   file.merges = {from.merges.begin(), from.merges.end()};
   file.begin = from.begin;
+  file.end = from.end;
   file.add_begin = from.add_begin;
   file.add_end = from.add_end;
   file.add_space_prefix = from.add_space_prefix;
@@ -183,6 +184,24 @@ TEST_CASE("blanks that newer files mark while they cut are the same") {
   says(refused(root), "cuts at blanks");
 }
 
+TEST_CASE("the tokens around a text are those that its template has, whatever it calls them") {
+  json::object root = pieces(true);
+  json::object& around = root["post_processor"].as_object();
+  const auto item = [](const char* name) {
+    return json::object{{"SpecialToken", {{"id", name}, {"type_id", 0}}}};
+  };
+  const json::object text{{"Sequence", {{"id", "A"}, {"type_id", 0}}}, {"SpecialToken", nullptr}};
+  around["single"] = json::array{item("first"), text, item("last")};
+  around["special_tokens"] = {{"first", {{"ids", {1}}}}, {"last", {{"ids", {2}}}}};
+  const auto original = Tokenizer::parse("pieces", json::serialize(root)).value();
+  const GgufTokenizer own = translated(root, 268);
+  CHECK(own.begin == 1);
+  CHECK(own.end == 2);
+  CHECK(read_back(own)->encode("abc") == original->encode("abc"));
+  around["special_tokens"] = {{"first", {{"ids", {1, 267}}}}, {"last", {{"ids", {2}}}}};
+  says(refused(root), "several tokens around a text");
+}
+
 TEST_CASE("what GGUF files have no word for is refused by name") {
   const auto with = [](const char* part, const json::value& value) {
     json::object root = demo_root();
@@ -193,7 +212,7 @@ TEST_CASE("what GGUF files have no word for is refused by name") {
   says(refused(with("pre_tokenizer", json::object{{"type", "Whitespace"}})),
        "pre_tokenizer Whitespace");
   says(refused(with("post_processor", json::object{{"type", "BertProcessing"}})),
-       "post_processor BertProcessing");
+       "post_processor of type BertProcessing");
   json::object other = demo_root();
   other["pre_tokenizer"].at("pretokenizers").as_array().front().at("pattern") = {
       {"Regex", "[0-7]"}};

@@ -72,6 +72,13 @@ Result<json::value> parse(const std::string& name, const std::string& text) {
   return value;
 }
 
+Result<void> check_names(const TemplateVariables& named, const std::string& of, const char* what) {
+  if (named.size() > limits::template_names_max)
+    return too_much(of, fmt::format("has {} {}", named.size(), what),
+                    fmt::format("give at most {}", limits::template_names_max));
+  return {};
+}
+
 /// Sets a member as a dict does: the last of one name counts, at the place of the first.
 void put(Members& members, std::string name, Value value) {
   const auto known = std::find_if(members.begin(), members.end(),
@@ -97,6 +104,9 @@ Result<Value> ConversationReader::value(const std::string& name, const std::stri
 }
 
 Result<Value> ConversationReader::message(const ChatMessage& message, std::size_t index) {
+  const auto few = check_names(message.fields, fmt::format("messages[{}]", index), "more fields");
+  if (!few)
+    return tl::unexpected(few.error());
   Members members{{"role", Value(sanitize_utf8(message.role))},
                   {"content", Value(sanitize_utf8(message.content))}};
   for (const auto& [name, json] : message.fields) {
@@ -120,6 +130,8 @@ Result<Value> ConversationReader::messages(std::span<const ChatMessage> messages
 }
 
 Result<Members> ConversationReader::variables(const TemplateVariables& variables) {
+  if (const auto few = check_names(variables, "the conversation", "variables"); !few)
+    return tl::unexpected(few.error());
   Members members;
   for (const auto& [name, json] : variables) {
     auto read = value("the variable " + shown(name), json);

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <cmath>
 #include <fmt/format.h>
 #include <vector>
 
@@ -72,6 +73,8 @@ private:
     if (!fits(from_.scores.size()))
       return wrong(fmt::format("tokenizer.ggml.scores has {} scores for {} tokens",
                                from_.scores.size(), count));
+    if (std::ranges::any_of(from_.scores, [](float score) { return std::isnan(score); }))
+      return wrong("tokenizer.ggml.scores has a score that is no number");
     if (!fits(from_.types.size()))
       return wrong(fmt::format("tokenizer.ggml.token_type has {} types for {} tokens",
                                from_.types.size(), count));

@@ -4,6 +4,7 @@
 #include "text/tokenizer/gguf.hpp"
 #include "text/tokenizer/gguf_cuts.hpp"
 #include "text/tokenizer/part.hpp"
+#include "text/tokenizer/post_processor.hpp"
 #include "text/tokenizer/vocabulary.hpp"
 
 #include <algorithm>
@@ -256,37 +257,18 @@ private:
 
   /// Reads which tokens are put around a text.
   Result<void> read_around() {
-    return Part::for_each(path_, "post_processor", root_.if_contains("post_processor"),
-                          "processors", [&](Part& part) -> Result<void> {
-                            if (part.type() == "ByteLevel")
-                              return {};
-                            const json::value* single = part.object().if_contains("single");
-                            return single && single->is_array()
-                                       ? read_template(single->get_array())
-                                       : no_word("the post_processor " + shown(part.type()));
-                          });
-  }
-
-  Result<void> read_template(const json::array& single) {
-    bool behind = false;
-    for (const json::value& each : single) {
-      const json::object& item = each.as_object();
-      const json::value* token = item.if_contains("SpecialToken");
-      const bool twice = token && (behind ? out_.add_end : out_.add_begin);
-      if (twice)
-        return no_word("several tokens around a text");
-      if (!token) {
-        behind = true;
-      } else if (behind) {
-        out_.add_end = true;
-      } else {
-        out_.add_begin = true;
-        out_.begin = out_.find(token->as_object().at("id").as_string());
-        if (!out_.begin)
-          return no_word("the token that is put before a text");
-      }
-    }
-    return {};
+    return PostProcessor::read(path_, root_.if_contains("post_processor"))
+        .and_then([&](const PostProcessor& around) -> Result<void> {
+          if (around.before.size() > 1 || around.after.size() > 1)
+            return no_word("several tokens around a text");
+          out_.add_begin = !around.before.empty();
+          if (out_.add_begin)
+            out_.begin = around.before.front();
+          out_.add_end = !around.after.empty();
+          if (out_.add_end)
+            out_.end = around.after.front();
+          return {};
+        });
   }
 
   /// Refuses what readers of such files would change: they put a token before every text.

@@ -22,6 +22,7 @@ struct GgufTokenizer {
   std::vector<float> scores;       ///< [tokens], of "llama".
   std::vector<std::string> merges; ///< "a b", the first ones first; "llama" has none.
   std::optional<TokenId> begin;    ///< The token that is put before every text.
+  std::optional<TokenId> end;      ///< The one that is put behind it.
   bool add_begin = false;
   bool add_end = false;
   bool add_space_prefix = false;

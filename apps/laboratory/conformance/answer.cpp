@@ -130,8 +130,9 @@ void read_part(const json::value& from, Answer& answer) {
       answer.choices.resize(index + 1);
     read_choice(one, answer.choices[index]);
     answer.ends += !text_in(&one, "finish_reason").empty();
-    answer.raw = from;
   }
+  if (choices && !choices->empty())
+    answer.raw = from;
 }
 
 void read_stream(const std::string& body, Answer& answer) {

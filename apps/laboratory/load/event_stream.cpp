@@ -1,5 +1,7 @@
 #include "apps/laboratory/load/event_stream.hpp"
 
+#include "apps/console/limits.hpp"
+
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
 #include <boost/json/value_to.hpp>
@@ -53,9 +55,11 @@ std::string error_message(std::string_view body) {
 
 int EventStream::feed(std::string_view bytes) {
   int brought = 0;
-  line_ += bytes;
   std::size_t begin = 0;
-  for (std::size_t end = 0; (end = line_.find('\n', begin)) != std::string::npos; begin = end + 1) {
+  std::size_t unread = line_.size(); // What is before has no end of a line.
+  line_ += bytes;
+  for (std::size_t end = 0; (end = line_.find('\n', unread)) != std::string::npos;
+       begin = unread = end + 1) {
     std::string_view line(line_.data() + begin, end - begin);
     if (line.ends_with('\r'))
       line.remove_suffix(1);
@@ -67,6 +71,10 @@ int EventStream::feed(std::string_view bytes) {
     brought += take(line);
   }
   line_.erase(0, begin);
+  if (line_.size() > limits::answer_bytes) {
+    error_ = "the stream has a line that does not end";
+    line_.clear();
+  }
   return brought;
 }
 
