@@ -157,7 +157,7 @@ std::shared_ptr<Stream::Impl> Engine::Impl::make_stream(std::uint64_t id) {
     return std::make_shared<Stream::Impl>(id, std::move(cancel), callbacks_);
   // Callers' functions run while nothing of the engine is below them, since they may end it.
   auto advance = [this, facade, callbacks = callbacks_](const std::function<bool()>& reached,
-                                                      Stream::Impl::Time time) {
+                                                        Stream::Impl::Time time) {
     const auto until = time ? std::optional(time_->now() + *time) : std::nullopt;
     for (;;) {
       callbacks->run_pending();

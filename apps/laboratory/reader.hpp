@@ -21,9 +21,9 @@ public:
 
   const models::Model& model() const { return *model_; }
   gpu::Lane& lane() const { return *lane_; }
-  /// Reads these tokens `times` times, and returns the seconds of each. start: position of the first
-  /// of them; the text before it has been read already. logits_from: the first of them whose logits
-  /// are computed. fast: by the fast path, which computes none.
+  /// Reads these tokens `times` times, and returns the seconds of each. start: position of the
+  /// first of them; the text before it has been read already. logits_from: the first of them whose
+  /// logits are computed. fast: by the fast path, which computes none.
   Result<std::vector<double>> read(int start, std::span<const TokenId> tokens, int logits_from = 0,
                                    int times = 1, bool fast = false);
   /// Returns the logits that were computed last, until the next call of `read`.

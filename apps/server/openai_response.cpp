@@ -122,7 +122,8 @@ json::object CompletionReply::whole(std::vector<Choice>& choices) {
 // ---- streams ----
 
 std::string CompletionReply::event(json::object choice) const {
-  json::object reply = object(asked_.api == Api::chat ? "chat.completion.chunk" : "text_completion");
+  json::object reply =
+      object(asked_.api == Api::chat ? "chat.completion.chunk" : "text_completion");
   reply["choices"] = json::array{std::move(choice)};
   if (asked_.include_usage)
     reply["usage"] = nullptr;
@@ -204,7 +205,8 @@ std::string CompletionReply::end(Choice& choice) {
 std::string CompletionReply::epilogue(const std::vector<Choice>& choices) {
   std::string events;
   if (asked_.include_usage) {
-    json::object reply = object(asked_.api == Api::chat ? "chat.completion.chunk" : "text_completion");
+    json::object reply =
+        object(asked_.api == Api::chat ? "chat.completion.chunk" : "text_completion");
     reply["choices"] = json::array();
     add_usage(reply, choices);
     events = data(reply);
@@ -224,7 +226,8 @@ json::value CompletionReply::logprobs(Choice& choice,
     return chat_logprobs(tokens);
   std::vector<std::size_t> places;
   for (const TokenLogprob& token : tokens)
-    places.push_back(choice.places.next(engine_.token_bytes(token.token, asked_.request.skip_special_tokens)));
+    places.push_back(
+        choice.places.next(engine_.token_bytes(token.token, asked_.request.skip_special_tokens)));
   return completion_logprobs(tokens, places);
 }
 

@@ -184,8 +184,7 @@ void Life::run_all() {
       io_.run();
       return;
     } catch (const std::exception& error) {
-      server_.service().log().write(LogLevel::error, "exception",
-                                    {{"what", error.what()}});
+      server_.service().log().write(LogLevel::error, "exception", {{"what", error.what()}});
     }
   }
 }
@@ -224,8 +223,7 @@ bool Life::reload_placement() {
   if (plan)
     server_.service().fleet().change(*plan);
   else
-    server_.service().log().write(LogLevel::error, "reload",
-                                  {{"error", plan.error().text()}});
+    server_.service().log().write(LogLevel::error, "reload", {{"error", plan.error().text()}});
   return plan.has_value();
 }
 

@@ -93,8 +93,8 @@ std::vector<int> heads_apart(const gpu::Recurrence& rule, int before, int item) 
   return out;
 }
 
-/// Returns the shape that a GGUF has in place of a folder's. The norm behind a sum becomes a row for
-/// each key head. What these do not divide keeps its numbers, and is found to be too large.
+/// Returns the shape that a GGUF has in place of a folder's. The norm behind a sum becomes a row
+/// for each key head. What these do not divide keeps its numbers, and is found to be too large.
 std::vector<std::int64_t> shape_in_gguf(TensorRole role, std::vector<std::int64_t> shape,
                                         const ModelConfig& config) {
   const bool sums = config.recurrence && config.recurrence->sums();

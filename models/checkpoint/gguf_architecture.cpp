@@ -69,8 +69,7 @@ Result<const GgufArchitecture*> gguf_architecture(const GgufFiles& files) {
   if (const GgufArchitecture* known = find_gguf_architecture(**name))
     return known;
   return files.wrong(fmt::format("architecture {} is not known", text::shown(**name)), {},
-                     ErrorCode::unsupported,
-                     "use a model of one of " + gguf_architecture_names());
+                     ErrorCode::unsupported, "use a model of one of " + gguf_architecture_names());
 }
 
 } // namespace paceline::models

@@ -134,10 +134,10 @@ messages::ActorHandles LiveEngine::handles() {
 
 std::function<void()> LiveEngine::aim(Part part) {
   const messages::ActorHandles now = handles();
-  const std::array actors{caf::actor_cast<caf::actor>(now.scheduler), caf::actor_cast<caf::actor>(now.draft),
-                          caf::actor_cast<caf::actor>(now.stages.front()),
-                          caf::actor_cast<caf::actor>(now.sampler),
-                          caf::actor_cast<caf::actor>(now.kv_cache)};
+  const std::array actors{
+      caf::actor_cast<caf::actor>(now.scheduler), caf::actor_cast<caf::actor>(now.draft),
+      caf::actor_cast<caf::actor>(now.stages.front()), caf::actor_cast<caf::actor>(now.sampler),
+      caf::actor_cast<caf::actor>(now.kv_cache)};
   const caf::actor victim = actors[std::size_t(part)];
   if (!victim)
     return nullptr;

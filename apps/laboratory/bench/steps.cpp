@@ -196,8 +196,8 @@ Result<StepTimes> measure_target(const ModelInfo& info, const EngineOptions& o) 
   if (const auto prefill = measure_prefill(info, *solo, *times); !prefill)
     return tl::unexpected(prefill.error());
   if (!solo->device->on_host()) {
-    times->products =
-        gpu::cuda::time_products(solo->device->name(), solo->reader.model().step_weights(), product_rows);
+    times->products = gpu::cuda::time_products(solo->device->name(),
+                                               solo->reader.model().step_weights(), product_rows);
     return times;
   }
   auto machine = measure_machine(*solo->device, solo->reader.lane());
