@@ -190,7 +190,8 @@ TEST_CASE("forms draft in stages, beside forks, in batches, and where pages are 
   EngineOptions alone = demo_in(SpeculationMode::automatic, {"none"});
   alone.kv_memory_bytes = std::size_t(2) << 20;
   std::uint64_t preemptions = 0;
-  for (const EngineOptions& options : {staged, forked, scarce, alone}) {
+  for (EngineOptions options : {staged, forked, scarce, alone}) {
+    options.draft_devices.clear(); // A draft on a slow device leaves more to forms.
     CAPTURE(options.devices.size());
     CAPTURE(int(options.lookahead));
     CAPTURE(options.kv_memory_bytes);
