@@ -3,7 +3,7 @@
 //
 // xgrammar works out ahead which tokens each state of a form takes. A bounded string has a state
 // for each of its characters, each of which takes most of the vocabulary: with 150,000 tokens
-// `maxLength: 24` took 0.9 s, and where the string may soon end each mask 25 ms more. So such a
+// `maxLength: 24` took 0.7 s, and where the string may soon end a mask took up to 13 ms. So such a
 // string is one automaton, its closing quote included; its states' masks are worked out when they
 // are first asked for; and tokens that it takes whole are found by following its bytes alone.
 #pragma once
@@ -13,12 +13,14 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <charconv>
 #include <cstddef>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -38,12 +40,20 @@ inline bool can_be_bounded_string(int least, int most) {
   return least <= limits::string_states_max && most <= limits::string_states_max;
 }
 
+/// Returns whether the expression is that of such a string.
 inline bool is_bounded_string(std::string_view regex) {
   if (regex.substr(0, bounded_string_begin.size()) != bounded_string_begin)
     return false;
-  regex.remove_prefix(bounded_string_begin.size());
-  const auto digits = std::min(regex.find_first_not_of("0123456789,"), regex.size());
-  return regex.substr(digits) == "}\"";
+  const char* at = regex.data() + bounded_string_begin.size();
+  const char* const end = regex.data() + regex.size();
+  int least = 0, most = -1;
+  auto read = std::from_chars(at, end, least);
+  if (read.ec != std::errc() || read.ptr == end || *read.ptr != ',')
+    return false;
+  at = read.ptr + 1;
+  if (read = std::from_chars(at, end, most); read.ec == std::errc())
+    at = read.ptr;
+  return std::string_view(at, std::size_t(end - at)) == "}\"" && can_be_bounded_string(least, most);
 }
 
 /// Follows the bytes of tokens through the automaton of one rule.

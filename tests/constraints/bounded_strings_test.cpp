@@ -122,6 +122,8 @@ TEST_CASE("only the expression of a bounded string is one") {
   CHECK(!is_bounded_string(bounded_string(0, 24) + "{200}"));
   CHECK(!is_bounded_string(R"("[^"\\\x00-\x1f]{0,24})"));
   CHECK(!is_bounded_string("a{0,24}"));
+  CHECK(!is_bounded_string(bounded_string(0, limits::string_states_max + 1)));
+  CHECK(!is_bounded_string(bounded_string(limits::string_states_max + 1, -1)));
 }
 
 TEST_CASE("bytes are followed through an automaton, in any order of tokens") {

@@ -180,8 +180,12 @@ TEST_CASE("forms that strangers make large, deep or slow are refused, or answere
   const auto schema_of_depth = [](int depth) {
     return nested(R"({"type":"array","items":)", R"({"type":"null"})", "}", depth);
   };
+  std::string strings; // of many lengths
+  for (int n = 0; n < 200; ++n)
+    strings += fmt::format(R"({}{{"type":"string","maxLength":{}}})", n == 0 ? "" : ",", 1000 - n);
   for (const auto& [kind, text] : {
            std::pair{Constraint::Kind::regex, repeated(".*", 3000)},
+           {Constraint::Kind::json_schema, R"({"anyOf": [)" + strings + "]}"},
            {Constraint::Kind::regex, repeated("a?", 2000) + repeated("a", 2000)},
            {Constraint::Kind::regex, nested("(", "a", ")", 1000)},
            {Constraint::Kind::regex, repeated("a", 9000)},
