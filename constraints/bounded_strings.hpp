@@ -37,7 +37,7 @@ inline std::string bounded_string(int least, int most) {
 }
 
 inline bool can_be_bounded_string(int least, int most) {
-  return least <= limits::string_states_max && most <= limits::string_states_max;
+  return least >= 0 && least <= limits::string_states_max && most <= limits::string_states_max;
 }
 
 /// Returns whether the expression is that of such a string.

@@ -26,7 +26,7 @@ inline constexpr int string_states_max = 1024;
 /// The forms of an engine keep so many masks of bounded strings, a bit for each token.
 inline constexpr std::size_t string_masks_kept = 4096;
 /// A request ends whose form takes more seconds of computing to say what may follow one output.
-inline constexpr double mask_seconds_max = 0.05;
+inline constexpr double mask_seconds_max = 0.2;
 /// An engine keeps so many bytes of compiled forms, for whoever asks for them again.
 inline constexpr std::size_t compiled_bytes_max = 256u << 20;
 /// A request keeps so many masks, of the outputs that were asked for last.

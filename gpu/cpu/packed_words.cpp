@@ -51,9 +51,10 @@ void pack_words(int bits, const std::uint8_t* codes, std::uint32_t* words) {
     return;
   }
   if (bits == 4) {
-    for (int first = 0; first < mx_block; first += 8)
-      *words++ = (four_bytes(codes + first) & low_bits) | (four_bytes(codes + first + 4) & low_bits)
-                                                              << 4;
+    for (int first = 0; first < mx_block; first += 8) {
+      const std::uint32_t four = four_bytes(codes + first) & low_bits;
+      *words++ = four | (four_bytes(codes + first + 4) & low_bits) << 4;
+    }
     return;
   }
   const int run = bits == 6 ? 16 : 32; // Codes after which the order repeats itself.

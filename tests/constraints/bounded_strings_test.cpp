@@ -115,6 +115,17 @@ TEST_CASE("characters are counted, and no one more is allowed, whatever the boun
   }
 }
 
+TEST_CASE("several bounded strings may be begun at once") {
+  Forms forms;
+  const auto form = forms.compile(Constraint::Kind::json_schema,
+                                  R"({"anyOf": [{"type": "string", "minLength": 3, "maxLength": 3},
+                                               {"type": "string", "minLength": 5, "maxLength": 6}]})");
+  REQUIRE_MESSAGE(form, form.error().text());
+  for (const int length : {2, 3, 4, 5, 6, 7})
+    CHECK(forms.holds(**form, '"' + repeated("x", length) + '"') ==
+          (length == 3 || length == 5 || length == 6));
+}
+
 TEST_CASE("only the expression of a bounded string is one") {
   using namespace paceline::constraints;
   CHECK(is_bounded_string(bounded_string(0, 24)));
@@ -124,6 +135,7 @@ TEST_CASE("only the expression of a bounded string is one") {
   CHECK(!is_bounded_string("a{0,24}"));
   CHECK(!is_bounded_string(bounded_string(0, limits::string_states_max + 1)));
   CHECK(!is_bounded_string(bounded_string(limits::string_states_max + 1, -1)));
+  CHECK(!is_bounded_string(bounded_string(-1, 3)));
 }
 
 TEST_CASE("bytes are followed through an automaton, in any order of tokens") {
