@@ -28,7 +28,7 @@ enum class GgufFormat : std::uint32_t {
   nvfp4 = 40,
 };
 
-/// Those that have a WeightFormat of their own come first, in its order.
+/// All of them; formats that are a WeightFormat of their own come first, in its order.
 inline constexpr std::array gguf_formats{
     GgufFormat::q4_0,   GgufFormat::q4_1,   GgufFormat::q5_0,  GgufFormat::q5_1, GgufFormat::q8_0,
     GgufFormat::q2_k,   GgufFormat::q3_k,   GgufFormat::q4_k,  GgufFormat::q5_k, GgufFormat::q6_k,
