@@ -1,6 +1,7 @@
 // A draft on a node, with the node in the same process: real sockets on loopback.
 #include "tests/nodes/lying_node.hpp"
 #include "tests/support/node_checks.hpp"
+#include "tests/support/says.hpp"
 
 #include <doctest/doctest.h>
 

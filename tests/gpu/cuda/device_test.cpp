@@ -16,6 +16,7 @@
 
 using namespace paceline;
 using namespace paceline::gpu;
+using gpu::testing::says;
 
 namespace {
 
