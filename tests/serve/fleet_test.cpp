@@ -206,12 +206,15 @@ TEST_CASE("a model that cannot be loaded is told so while others serve, and load
 TEST_CASE("a model is unloaded when its last request has ended, and may be loaded again") {
   LiveFleet fleet(fleet_plan(2, 2, {{0, 1}}));
   const auto running = begin_stream(fleet, "a", 300);
+  const auto endless = begin_stream(fleet, "a", 60'000);
   auto unloaded = later([&] { return fleet.manage("/v1/unload", R"({"model": "a"})"); });
   fleet.await_models("b:d0");
   const HttpReply refused = complete(fleet, "a");
   CHECK(refused.status == 404);
   CHECK(code_of(refused) == "model_not_found");
   check_ends(*running);
+  CHECK(unloaded.wait_for(std::chrono::milliseconds(100)) == std::future_status::timeout);
+  endless->close();
   CHECK(unloaded.get().json().at("status") == "unloaded");
   CHECK(fleet.manage("/v1/unload", R"({"model": "a"})").status == 404);
   CHECK(fleet.manage("/v1/load", R"({"model": "a"})").status == 200);
