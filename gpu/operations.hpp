@@ -274,14 +274,17 @@ public:
   /// Sets out[r] to the weighted sum of a row's picks in the order of these, or adds it with `add`.
   /// out: [rows, cols]; in: [picks, cols], in slots.
   virtual void combine(Tensor out, Tensor in, const Routing& routing, bool add) = 0;
+  /// Sets a row's logits of the ids that its picks say, and -infinity of all others. out: [rows,
+  /// experts * cols], an expert's ids together; in: [picks, cols], in slots.
+  virtual void spread(Tensor out, Tensor in, const Routing& routing) = 0;
   /// Sets x[r, i] *= sigmoid(scores[r, i]) (the gate of a shared expert, or of attention's output).
   /// scores: [rows, cols], or [rows, 1] for all of a row.
   virtual void scale_by_sigmoid(Tensor x, Tensor scores) = 0;
   /// Normalises and rotates queries and keys in place (pairs (i, i + rope's columns), Su et al.
   /// 2021 as in Llama), then writes keys and values to the cache, to each place that a row has.
   /// qkv: [rows, (heads + 2 kv_heads) * head_dim], queries first, then keys, then values; or [rows,
-  /// heads
-  /// * head_dim], queries alone, which see what another layer has stored in `cache`.
+  /// heads * head_dim], queries alone, which see what another layer has stored in `cache`; or,
+  /// without heads, keys and values alone.
   virtual void rope_store(Tensor qkv, int heads, const RopeTable& rope, const HeadNorms& norms,
                           const RowMap& rows, const KvLayer& cache) = 0;
   /// Computes causal attention of each row over the positions it sees, through the page tables.

@@ -227,6 +227,21 @@ void CpuOperations::multiply_expert(Tensor out, const ExpertPart& part, int firs
   multiply(own, staged_.at_least(0), *part.weight, first_tile, last_tile, false);
 }
 
+void CpuOperations::spread(Tensor out, Tensor in, const Routing& routing) {
+  assert(out.rows == routing.rows && in.rows == routing.picks() &&
+         out.cols == routing.experts * in.cols);
+  const Share experts = share(routing.experts);
+  for (int r = 0; r < out.rows; ++r) {
+    float* const to = out.row(r);
+    std::fill(to + std::ptrdiff_t(experts.begin) * in.cols,
+              to + std::ptrdiff_t(experts.end) * in.cols, -std::numeric_limits<float>::infinity());
+    for (int pick = r * routing.top_k; pick < (r + 1) * routing.top_k; ++pick)
+      if (const int e = routing.chosen[pick]; e >= experts.begin && e < experts.end)
+        std::copy_n(in.row(routing.slots[pick]), in.cols, to + std::ptrdiff_t(e) * in.cols);
+  }
+  barrier();
+}
+
 void CpuOperations::combine(Tensor out, Tensor in, const Routing& routing, bool add) {
   assert(out.rows == routing.rows && in.rows == routing.picks() && out.cols == in.cols);
   for_runs(out, [&](int r, int first, int count) {

@@ -164,6 +164,22 @@ __global__ void add_picks(Tensor out, Tensor in, Routing routing, bool add) {
   to = add ? to + sum : sum;
 }
 
+__global__ void spread_picks(Tensor out, Tensor in, Routing routing) {
+  ptx::await_previous();
+  const int column = int(blockIdx.x * blockDim.x + threadIdx.x);
+  const int row = int(blockIdx.y);
+  if (column >= out.cols)
+    return;
+  const int expert = column / in.cols;
+  float value = -INFINITY;
+  for (int k = 0; k < routing.top_k; ++k) {
+    const std::size_t pick = std::size_t(row) * std::size_t(routing.top_k) + std::size_t(k);
+    if (routing.chosen[pick] == expert)
+      value = in.row(routing.slots[pick])[column % in.cols];
+  }
+  out.row(row)[column] = value;
+}
+
 __global__ void multiply_by_sigmoid(Tensor x, Tensor scores) {
   ptx::await_previous();
   const int column = int(blockIdx.x * blockDim.x + threadIdx.x);
@@ -187,6 +203,11 @@ cudaError_t route(const Queue& queue, const Routing& routing, Tensor scores, con
 cudaError_t combine(const Queue& queue, Tensor out, Tensor in, const Routing& routing, bool add) {
   const dim3 grid(unsigned(divide_up(out.cols, combine_threads)), unsigned(out.rows));
   return launch(queue, grid, combine_threads, 0, add_picks, out, in, routing, add);
+}
+
+cudaError_t spread(const Queue& queue, Tensor out, Tensor in, const Routing& routing) {
+  const dim3 grid(unsigned(divide_up(out.cols, combine_threads)), unsigned(out.rows));
+  return launch(queue, grid, combine_threads, 0, spread_picks, out, in, routing);
 }
 
 cudaError_t scale_by_sigmoid(const Queue& queue, Tensor x, Tensor scores) {

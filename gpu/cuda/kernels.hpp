@@ -125,6 +125,8 @@ cudaError_t expert_linear(const Queue& queue, Tensor out, Tensor in, StagedRows 
                           const Routing& routing);
 /// Sets out to the weighted sums of picks, or += with `add` (Operations::combine).
 cudaError_t combine(const Queue& queue, Tensor out, Tensor in, const Routing& routing, bool add);
+/// Sets logits of what picks say, and -infinity of all others (Operations::spread).
+cudaError_t spread(const Queue& queue, Tensor out, Tensor in, const Routing& routing);
 /// Multiplies by sigmoids (Operations::scale_by_sigmoid). scores: [x.rows, x.cols], or [x.rows, 1].
 cudaError_t scale_by_sigmoid(const Queue& queue, Tensor x, Tensor scores);
 

@@ -266,7 +266,8 @@ void CudaOperations::rope_store(Tensor qkv, int heads, const RopeTable& rope,
          (qkv.cols / cache.layout.head_dim == heads ||
           qkv.cols / cache.layout.head_dim == heads + 2 * cache.layout.kv_heads));
   staged_ = {};
-  const kernels::Rows sent = send(rows, heads, cache.layout);
+  // Tiles, which are attention's, want at least a query for each head of keys.
+  const kernels::Rows sent = send(rows, std::max(heads, cache.layout.kv_heads), cache.layout);
   PACELINE_CUDA_CHECK(
       kernels::rope_store(queue("rope_store"), qkv, heads, rope, norms, sent, cache_of(cache)));
 }
@@ -349,6 +350,13 @@ void CudaOperations::combine(Tensor out, Tensor in, const Routing& routing, bool
   assert(out.rows == routing.rows && in.rows == routing.picks() && out.cols == in.cols);
   staged_ = {};
   PACELINE_CUDA_CHECK(kernels::combine(queue("combine"), out, in, routing, add));
+}
+
+void CudaOperations::spread(Tensor out, Tensor in, const Routing& routing) {
+  assert(out.rows == routing.rows && in.rows == routing.picks() &&
+         out.cols == routing.experts * in.cols);
+  staged_ = {};
+  PACELINE_CUDA_CHECK(kernels::spread(queue("spread"), out, in, routing));
 }
 
 void CudaOperations::scale_by_sigmoid(Tensor x, Tensor scores) {

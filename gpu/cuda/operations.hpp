@@ -90,6 +90,7 @@ public:
   void expert_linear(Tensor out, Tensor in, RoutedRows order, const Weight& w,
                      const Routing& routing) override;
   void combine(Tensor out, Tensor in, const Routing& routing, bool add) override;
+  void spread(Tensor out, Tensor in, const Routing& routing) override;
   void scale_by_sigmoid(Tensor x, Tensor scores) override;
   void copy_pages(const KvPool& pool, std::span<const PageCopy> pages) override;
 

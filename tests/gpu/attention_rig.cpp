@@ -92,9 +92,15 @@ private:
     for (int r = 0; r < count; ++r)
       std::copy_n(qkv.tensor().row(r), alone.cols, alone.tensor().row(r));
     rig_.run([&](Operations& ops) {
-      ops.rope_store(qkv.tensor(), input_.heads.query, rope, norms, map, cache);
-      if (setting_.shared)
+      if (setting_.shared) {
+        const KvLayer first{pool_.get(), layout_, 0};
+        const Tensor given = qkv.tensor().columns(alone.cols, qkv.cols - alone.cols);
+        ops.rope_store(qkv.tensor(), input_.heads.query, rope, norms, map, first);
+        ops.rope_store(given, 0, {}, {}, map, cache);
         ops.rope_store(alone.tensor(), input_.heads.query, rope, norms, map, cache);
+      } else {
+        ops.rope_store(qkv.tensor(), input_.heads.query, rope, norms, map, cache);
+      }
       ops.attention(out.tensor(), (setting_.shared ? alone : qkv).tensor(), input_.heads.query,
                     options, read, cache);
     });

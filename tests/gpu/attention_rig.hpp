@@ -30,7 +30,7 @@ struct AttentionSetting {
   int rotated = -1; ///< Dimensions; -1: all.
   bool norms = false;
   bool sinks = false;
-  bool shared = false; ///< Queries are computed alone, and read what was stored before.
+  bool shared = false; ///< Queries, keys and values come alone, the latter first.
   bool copied = false; ///< Attention reads the pages of other sequences, which have copies.
 
   AttentionOptions options(int dim) const { return {1 / std::sqrt(float(dim)), soft_cap, window}; }

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <deque>
+#include <limits>
 #include <numeric>
 
 using namespace paceline;
@@ -360,6 +361,30 @@ TEST_CASE("picks are added by their weights, in the order of scores") {
           CHECK(out.at(r, c) == doctest::Approx(add ? 0.5f + sum : sum));
         }
     }
+  }
+}
+
+TEST_CASE("picks are spread to the places of their experts, and nothing is said elsewhere") {
+  Random random(7);
+  for (const std::string& name : backends()) {
+    CAPTURE(name);
+    const Rig rig(name, 3);
+    const int each = 48;
+    Matrix scores(5, 11, random);
+    const Routed routed = route(rig, scores, 4);
+    Matrix in(20, each, random);
+    Matrix out(5, 11 * each);
+    rig.run([&](Operations& ops) { ops.spread(out.tensor(), in.tensor(), routed.routing); });
+    int wrong = 0;
+    for (int r = 0; r < 5; ++r)
+      for (int c = 0; c < 11 * each; ++c) {
+        float expected = -std::numeric_limits<float>::infinity();
+        for (int pick = 4 * r; pick < 4 * r + 4; ++pick)
+          if (routed.routing.chosen[pick] == c / each)
+            expected = in.at(routed.routing.slots[pick], c % each);
+        wrong += !(out.at(r, c) == expected);
+      }
+    CHECK(wrong == 0);
   }
 }
 

@@ -50,6 +50,7 @@ public:
     std::abort();
   }
   void combine(gpu::Tensor, gpu::Tensor, const gpu::Routing&, bool) override { std::abort(); }
+  void spread(gpu::Tensor, gpu::Tensor, const gpu::Routing&) override { std::abort(); }
   void scale_by_sigmoid(gpu::Tensor, gpu::Tensor) override { std::abort(); }
   void recurrence(gpu::Tensor, gpu::Tensor, gpu::Tensor, const gpu::Recurrence&,
                   std::span<const gpu::StateRun>, const gpu::StateLayer&) override {
