@@ -36,6 +36,15 @@ int ModelConfig::widest_head() const {
   return widest;
 }
 
+int ModelConfig::features() const {
+  if (fusion)
+    return reads_keys() ? fusion->width : hidden;
+  int all = int(taps.size()) * hidden;
+  for (const int layer : key_taps)
+    all += key_values(layer);
+  return all;
+}
+
 int ModelConfig::last_for_all() const {
   if (taps_end())
     return layers;
@@ -46,7 +55,7 @@ int ModelConfig::last_for_all() const {
 }
 
 int ModelConfig::attention_outputs(int layer) const {
-  const int all = (output_gate ? 2 : 1) * heads + (stores(layer) ? 2 * kv_heads_in(layer) : 0);
+  const int all = (output_gate ? 2 : 1) * heads + (makes_keys(layer) ? 2 * kv_heads_in(layer) : 0);
   return all * head_dim_in(layer);
 }
 

@@ -45,6 +45,8 @@ struct LayerConfig {
   /// 2024, section 3); -1: none.
   int keys_of = -1;
   bool keys_as_values = false; ///< Its values are its keys before their norm and rotation.
+  /// Its keys and values are those of a layer of the model that a head is on (Joint::whole).
+  bool keys_given = false;
 };
 
 /// A table of learned positions, one row for each, which is added to the embedding (Radford et al.
@@ -101,6 +103,17 @@ enum class Joint {
   beside, ///< Attention of its first block reads both (EAGLE-3: Li et al. 2025, section 3).
   before, ///< A product makes one row of both, which a common block reads (multi-token prediction:
           ///< DeepSeek-AI 2024, section 2.2).
+  whole,  ///< A product makes one row of both as they are, and blocks attend to keys and values of
+          ///< the other model (Gemma 4's assistants, 2026).
+};
+
+/// An output head that says a part of its ids for each row: those of the `used` clusters that the
+/// row is nearest to. All clusters have as many ids.
+struct ClusterConfig {
+  int clusters = 0;
+  int used = 0;
+  /// The other model's ids in the order of clusters: of the head's outputs.
+  std::vector<TokenId> order;
 };
 
 /// The further configuration of a head on another model (head.hpp), which reads, with its own
@@ -111,6 +124,10 @@ struct FusionConfig {
   int vocabulary = 0; ///< Rows of the output head; the embedding has all of the other model's ids.
   bool norm_before_residual = false; ///< The block adds its output to the normalised input.
   bool goes_on_normed = false;       ///< The head goes on from its rows behind the final norm.
+  /// With Joint::whole: numbers of a row of the other model, as wide as which the head's own
+  /// features are; the first of `features`, before keys and values.
+  int width = 0;
+  std::optional<ClusterConfig> clusters; ///< None: it says all ids.
 };
 
 /// The configuration of a transformer; every field was range-checked.
@@ -168,6 +185,9 @@ struct ModelConfig {
   /// Layers whose inputs stay in the pages, for a head to read; the number of layers stands for
   /// the rows behind the final norm.
   std::vector<int> taps;
+  /// Layers whose keys and values stay there besides, behind these, as they are stored in the
+  /// cache.
+  std::vector<int> key_taps;
 
   /// Returns the rows of the output head.
   int logits() const { return fusion ? fusion->vocabulary : vocabulary; }
@@ -178,7 +198,11 @@ struct ModelConfig {
   /// Returns whether a head reads the rows behind the last layer.
   bool taps_end() const { return !taps.empty() && taps.back() == layers; }
   /// Returns how many numbers stay in the pages for each position.
-  int features() const { return fusion ? hidden : int(taps.size()) * hidden; }
+  int features() const;
+  /// Returns whether a head reads keys and values of the other model.
+  bool reads_keys() const { return fusion && fusion->joint == Joint::whole; }
+  /// Returns how many numbers a position's keys and values in a layer are.
+  int key_values(int layer) const { return 2 * kv_heads_in(layer) * head_dim_in(layer); }
   int kv_heads_in(int layer) const { return own_or(kv_heads, &LayerConfig::kv_heads, layer); }
   int head_dim_in(int layer) const { return own_or(head_dim, &LayerConfig::head_dim, layer); }
   /// Returns the width of a layer's dense feed-forward; 0: it has none at all.
@@ -186,6 +210,10 @@ struct ModelConfig {
   int widest_head() const;
   /// Returns whether a layer leaves keys and values of its own in the pages.
   bool stores(int layer) const { return attends(layer) && mixers[std::size_t(layer)].keys_of < 0; }
+  /// Returns whether it makes them of its input.
+  bool makes_keys(int layer) const {
+    return stores(layer) && !mixers[std::size_t(layer)].keys_given;
+  }
   /// Returns the last layer that all rows of a prompt come into, for those behind read nothing of
   /// other rows; `layers`: they come out of the last layer.
   int last_for_all() const;

@@ -256,7 +256,7 @@ Result<HeadSource> open_eagle3(const std::string& folder, const ModelConfig& tar
   auto config = read_head_config(folder);
   if (!config)
     return tl::unexpected(config.error());
-  HeadSource head{folder, config->layout, config->model, {}, nullptr, {}};
+  HeadSource head{folder, config->layout, config->model, {}, {}, nullptr, {}};
   auto taps = taps_in(target, target_name, *config);
   if (!taps)
     return tl::unexpected(taps.error());

@@ -20,10 +20,26 @@ struct FeaturePlan {
   gpu::Tensor own;                ///< Features in the model's own pages.
   Reads drafted;                  ///< Rows that a head reads of `own`.
   std::vector<std::int32_t> left; ///< Rows of `own` where the pass leaves features.
+  /// Rows of `target` whose keys and values the pass puts into the head's own pages, and where:
+  /// only a head with ModelConfig::reads_keys has such.
+  std::vector<std::int32_t> given;
+  gpu::RowMap given_rows;
 
   void clear(const gpu::KvPool& pool) {
     *this = {};
     own = pool.features();
+  }
+
+  /// Plans that keys and values of the position are taken over, if they are the target's. Those of
+  /// further positions may be of rejected tokens, or are being written.
+  void take_keys(const SequenceRows& sequence, int index, int position) {
+    const Features& features = sequence.features;
+    if (position >= features.count)
+      return;
+    target = features.pool->features();
+    given.push_back(features.pool->feature_row(features.pages, position));
+    given_rows.sequence.push_back(index);
+    given_rows.position.push_back(position);
   }
 
   /// Plans what row number `row` reads, whose token stands at `position`: the features of the

@@ -1,6 +1,7 @@
 #include "models/head.hpp"
 
 #include "models/eagle3.hpp"
+#include "models/gemma4_assistant.hpp"
 #include "models/load.hpp"
 #include "models/mtp.hpp"
 #include "models/sources.hpp"
@@ -13,6 +14,7 @@ namespace paceline::models {
 namespace {
 
 constexpr std::string_view eagle3_prefix = "eagle3:";
+constexpr std::string_view gemma4_prefix = "gemma4-assistant:";
 
 std::vector<TokenId> says_by_target(const std::vector<TokenId>& target_ids, int vocabulary) {
   if (target_ids.empty())
@@ -26,13 +28,18 @@ std::vector<TokenId> says_by_target(const std::vector<TokenId>& target_ids, int 
 } // namespace
 
 bool is_head_draft(std::string_view name) {
-  return name == mtp_draft || name.starts_with(eagle3_prefix);
+  return name == mtp_draft || name.starts_with(eagle3_prefix) || name.starts_with(gemma4_prefix);
 }
 
 Result<HeadSource> open_head(const std::string& name, const CheckpointSource& source,
                              const ModelConfig& target) {
   if (name == mtp_draft)
     return open_mtp(source, target);
+  if (name.starts_with(gemma4_prefix))
+    return resolve_model_path(name.substr(gemma4_prefix.size()), "gemma4-assistant")
+        .and_then([&](const std::string& folder) {
+          return open_gemma4_assistant(folder, target, source.location());
+        });
   return resolve_model_path(name.substr(eagle3_prefix.size()), "eagle3")
       .and_then([&](const std::string& folder) {
         return open_eagle3(folder, target, source.location());
@@ -45,7 +52,8 @@ Result<Head> load_head(HeadSource head, const std::shared_ptr<const Model>& targ
   return load_transformer(head.location, head.model, std::move(head.tensors), {std::move(device)},
                           options)
       .map([&](Stages&& stages) {
-        return Head{std::move(stages.front()), with_taps(*target, std::move(head.taps)),
+        return Head{std::move(stages.front()),
+                    with_taps(*target, std::move(head.taps), std::move(head.key_taps)),
                     says_by_target(head.target_ids, target->vocabulary())};
       });
 }

@@ -18,7 +18,8 @@
 namespace paceline::models {
 
 /// Returns whether a drafter's name (EngineOptions::drafters) is that of a head: "mtp", which the
-/// checkpoint brings itself (mtp.hpp), or "eagle3:DIR", a folder or a hub id (eagle3.hpp).
+/// checkpoint brings itself (mtp.hpp), or "eagle3:DIR" (eagle3.hpp) or "gemma4-assistant:DIR"
+/// (gemma4_assistant.hpp), a folder or a hub id.
 bool is_head_draft(std::string_view name);
 
 /// Opens the head of this name. source, target: of the target, and its configuration.

@@ -13,10 +13,11 @@ namespace paceline::models {
 /// A head that was opened for a target, and not loaded yet.
 struct HeadSource {
   std::string location;
-  const char* layout = ""; ///< "original", "speculators", "mtp"
+  const char* layout = ""; ///< "original", "speculators", "mtp", "gemma4-assistant"
   ModelConfig model;       ///< Configuration of its block, with `fusion` set.
   /// What it reads of the target (ModelConfig::taps).
   std::vector<int> taps;
+  std::vector<int> key_taps; ///< ModelConfig::key_taps
   std::unique_ptr<TensorSource> tensors;
   /// The target's ids by the head's ids; empty: they are the same.
   std::vector<TokenId> target_ids;

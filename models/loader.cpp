@@ -88,6 +88,8 @@ private:
   }
 
   void load_fusion(TransformerWeights& w, const FusionConfig& fusion) {
+    if (config_.reads_keys())
+      return load_projections(w, fusion);
     const bool before = fusion.joint == Joint::before;
     w.fusion = packer_.pack({{{TensorRole::fusion}, config_.hidden}},
                             before ? 2 * config_.hidden : fusion.features);
@@ -96,19 +98,38 @@ private:
       w.token_norm = norm({TensorRole::token_norm}, config_.hidden);
   }
 
+  /// Loads the products between rows of the other model and those of a narrower head.
+  void load_projections(TransformerWeights& w, const FusionConfig& fusion) {
+    w.fusion = packer_.pack({{{TensorRole::fusion}, config_.hidden}}, 2 * fusion.width);
+    w.fusion_out = packer_.pack({{{TensorRole::fusion_out}, fusion.width}}, config_.hidden);
+    if (fusion.clusters)
+      w.clusters =
+          packer_.pack({{{TensorRole::clusters}, fusion.clusters->clusters}}, config_.hidden);
+  }
+
+  /// Returns the rows of the head in the order of its clusters.
+  std::vector<Range> rows_by_cluster() const {
+    std::vector<Range> rows;
+    if (config_.fusion->clusters)
+      for (const TokenId id : config_.fusion->clusters->order)
+        rows.push_back({id, 1});
+    return rows;
+  }
+
   /// Loads a head's tables. One that it lacks is that of the model that it is a head on.
   void load_head_tables(TransformerWeights& w) {
     const TransformerWeights* target = options_.target ? weights_of(*options_.target) : nullptr;
-    const auto table = [&](TensorRole role, std::shared_ptr<const gpu::Weight> theirs, int rows,
-                           const std::optional<gpu::Quantization>& format) {
-      const bool shared = !tensors_.has(role) && theirs && theirs->inputs() == config_.hidden &&
-                          theirs->outputs() == rows;
-      return shared ? theirs : packer_.pack({{{role}, rows}}, config_.hidden, format);
+    const auto table = [&](const LayerPart& part, std::shared_ptr<const gpu::Weight> theirs,
+                           int cols, const std::optional<gpu::Quantization>& format) {
+      const bool shared = !tensors_.has(part.key.role) && theirs && theirs->inputs() == cols &&
+                          theirs->outputs() == part.rows;
+      return shared ? theirs : packer_.pack({part}, cols, format);
     };
-    w.embedding = table(TensorRole::embedding, target ? target->embedding : nullptr,
-                        config_.vocabulary, std::nullopt);
-    w.head =
-        table(TensorRole::head, target ? target->head : nullptr, config_.logits(), options_.head);
+    w.embedding =
+        table({{TensorRole::embedding}, config_.vocabulary}, target ? target->embedding : nullptr,
+              config_.reads_keys() ? config_.fusion->width : config_.hidden, std::nullopt);
+    w.head = table({{TensorRole::head}, config_.logits(), false, rows_by_cluster()},
+                   target ? target->head : nullptr, config_.hidden, options_.head);
     w.cached = cached_with(w.embedding);
     if (!packer_.error() && target && w.embedding == target->embedding)
       shared_bytes_ += w.embedding->bytes();
@@ -206,14 +227,14 @@ private:
     const ModelConfig& c = config_;
     const int dim = c.head_dim_in(i);
     const bool full = c.qk_norm == QkNorm::full_width;
-    if (!c.stores(i)) // Files have what trained without being read.
+    if (!c.makes_keys(i)) // Files have what trained without being read.
       for (const TensorRole role : {TensorRole::key, TensorRole::value, TensorRole::key_norm})
         tensors_.ignore({role, i});
     if (c.qk_norm != QkNorm::none)
       b.query_norm = norm({TensorRole::query_norm, i}, full ? c.heads * dim : dim);
-    if (c.qk_norm != QkNorm::none && c.stores(i))
+    if (c.qk_norm != QkNorm::none && c.makes_keys(i))
       b.key_norm = norm({TensorRole::key_norm, i}, full ? c.kv_heads_in(i) * dim : dim);
-    if (c.value_norm && c.stores(i))
+    if (c.value_norm && c.makes_keys(i))
       b.value_norm = packer_.upload(std::vector<float>(std::size_t(dim), 1.0f));
   }
 
@@ -306,7 +327,7 @@ private:
     };
     const Range kv = shard_.kv_heads(c.kv_heads_in(i));
     const Range query = behind(0, shard_.heads(c));
-    if (!c.stores(i))
+    if (!c.makes_keys(i))
       return layer({{{TensorRole::query, i}, queries, c.qkv_bias, {query}}}, inputs);
     if (c.mixers[std::size_t(i)].keys_as_values)
       return layer({{{TensorRole::query, i}, queries, c.qkv_bias, {query}},

@@ -24,6 +24,7 @@ ModelConfig block_config(const ModelConfig& target) {
   block.tied_embedding = false;
   block.text_only = false;
   block.taps.clear();
+  block.key_taps.clear();
   FusionConfig fusion;
   fusion.joint = Joint::before;
   fusion.features = target.hidden;
@@ -44,7 +45,7 @@ Result<HeadSource> open_mtp(const CheckpointSource& source, const ModelConfig& t
                 text::shown_path(source.location()) +
                     " brings no block that drafts (multi-token prediction)",
                 "give another draft, or a checkpoint that was not stripped of it");
-  return HeadSource{source.location(),   "mtp", block_config(target), {target.layers},
+  return HeadSource{source.location(),   "mtp", block_config(target), {target.layers}, {},
                     std::move(*tensors), {}};
 }
 

@@ -39,9 +39,10 @@ public:
 
   const TransformerShard& first_shard() const { return shards_.front(); }
   const ModelConfig& config() const { return config_; }
-  std::shared_ptr<const Model> with_taps(std::vector<int> layers) const {
+  std::shared_ptr<const Model> with_taps(std::vector<int> layers, std::vector<int> keys) const {
     ModelConfig config = config_;
     config.taps = std::move(layers);
+    config.key_taps = std::move(keys);
     return make_transformer(std::move(config), std::vector{first_shard().weights()}, info_,
                             device_);
   }
@@ -67,7 +68,9 @@ public:
     for (const TransformerShard& shard : shards_) {
       for (const auto& weights : {shard.dense_weights(), shard.small_weights()})
         all.insert(all.end(), weights.begin(), weights.end());
-      for (const auto& weight : {shard.weights().head, shard.weights().fusion})
+      const TransformerWeights& weights = shard.weights();
+      for (const auto& weight :
+           {weights.clusters ? weights.clusters : weights.head, weights.fusion, weights.fusion_out})
         if (weight)
           all.push_back(weight);
     }
@@ -82,6 +85,9 @@ public:
     }
     if (config_.mixture)
       all.share = double(config_.mixture->top_k) / config_.mixture->experts;
+    if (config_.fusion && config_.fusion->clusters) // Such a head has no mixture.
+      all = {{first_shard().weights().head},
+             double(config_.fusion->clusters->used) / config_.fusion->clusters->clusters};
     return all;
   }
 
@@ -131,6 +137,7 @@ public:
     }
     std::ranges::sort(space.rows.copies, {}, &gpu::RowMap::Copy::row);
     space.wanted_rows.pages = space.rows.pages;
+    space.features.given_rows.pages = space.rows.pages;
     for (const TransformerShard& shard : shards_)
       shard.plan(pool, space);
     assert(space.drawn.empty() || (space.tokens.empty() && shards_.size() == 1));
@@ -152,6 +159,8 @@ private:
   void go_through(gpu::Operations& operations, Workspace& workspace) const {
     auto& space = static_cast<TransformerWorkspace&>(workspace);
     const int wanted = int(space.wanted.size());
+    if (!space.features.given.empty()) // Only a head has such, which is one shard.
+      TransformerShard::Pass(first_shard(), space).take_keys(operations);
     if (space.rows.rows() == 0 || (first_shard().is_tail() && wanted == 0))
       return;
     std::vector<TransformerShard::Pass> passes;
@@ -216,17 +225,19 @@ private:
   }
 
   /// Lays out a sequence's rows. A head's row for the token at some position stands one position
-  /// before it, where the features are that it reads; so the first token has none.
+  /// before it, where the features are that it reads; so the first token has none. A head without
+  /// keys of its own needs only the rows whose logits are asked for.
   void plan_sequence(const SequenceRows& sequence, const gpu::KvPool& pool,
                      TransformerWorkspace& space) const {
     const int index = int(space.rows.pages.size());
     const int shift = config_.fusion ? 1 : 0;
     const int first = sequence.start < shift ? 1 : 0;
     space.rows.pages.push_back(sequence.pages);
+    const int from = config_.reads_keys() ? sequence.logits_from : first;
     if (sequence.drawn)
       space.drawn.push_back(sequence.drawn);
     else
-      space.tokens.insert(space.tokens.end(), sequence.tokens.begin() + first,
+      space.tokens.insert(space.tokens.end(), sequence.tokens.begin() + from,
                           sequence.tokens.end());
     assert(first == 0 || !sequence.drawn);
     assert(sequence.logits_from >= first);
@@ -239,19 +250,30 @@ private:
       space.runs.push_back(state_run(sequence, pool, space.rows.rows()));
     if (sequence.shares_with > 0)
       share_rows(sequence, index, space.rows);
-    for (int i = first; i < sequence.rows(); ++i) {
+    if (config_.reads_keys())
+      for (int i = first; i < sequence.rows(); ++i)
+        space.features.take_keys(sequence, index, sequence.start + i - 1);
+    for (int i = from; i < sequence.rows(); ++i) {
       const int position = sequence.start + i;
+      const int seen = last_seen(sequence, position - shift);
       const bool wanted = i >= sequence.logits_from;
       if (wanted) {
         space.wanted.push_back(space.rows.rows());
-        add_row(space.wanted_rows, index, position - shift);
+        add_row(space.wanted_rows, index, seen);
       }
       if (config_.fusion)
         space.features.read(sequence, pool, position, space.rows.rows());
       if (config_.fusion ? wanted : !config_.taps.empty())
         space.features.left.push_back(pool.feature_row(sequence.pages, position));
-      add_row(space.rows, index, position - shift);
+      add_row(space.rows, index, seen);
     }
+  }
+
+  /// Returns the last position that a row sees: the one that it stands at, or the last one whose
+  /// keys a head was given, since it has none of its own drafts. A head alone is only measured.
+  int last_seen(const SequenceRows& sequence, int position) const {
+    const bool given = config_.reads_keys() && sequence.features.pool;
+    return given ? std::min(position, sequence.features.count - 1) : position;
   }
 
   /// Has the rows that the sequence shares with one before it stored in its pages, too.
@@ -280,8 +302,10 @@ std::shared_ptr<const Model> make_transformer(ModelConfig config,
                                              std::move(device));
 }
 
-std::shared_ptr<const Model> with_taps(const Model& transformer, std::vector<int> layers) {
-  return dynamic_cast<const Transformer&>(transformer).with_taps(std::move(layers));
+std::shared_ptr<const Model> with_taps(const Model& transformer, std::vector<int> layers,
+                                       std::vector<int> keys) {
+  return dynamic_cast<const Transformer&>(transformer)
+      .with_taps(std::move(layers), std::move(keys));
 }
 
 const ModelConfig* config_of(const Model& model) {

@@ -25,8 +25,10 @@ const ModelConfig* config_of(const Model& model);
 const TransformerWeights* weights_of(const Model& model);
 
 /// Returns the same model, which leaves the inputs of these layers in its pages
-/// (KvShape::features), in this order: a head on it reads them (ModelConfig::taps). A row's
-/// features are right as long as its keys and values are. transformer: weights_of is not null.
-std::shared_ptr<const Model> with_taps(const Model& transformer, std::vector<int> layers);
+/// (KvShape::features), in this order, and behind them keys and values of the layers `keys`: a head
+/// on it reads them (ModelConfig::taps, key_taps). A row's features are right as long as its keys
+/// and values are. transformer: weights_of is not null.
+std::shared_ptr<const Model> with_taps(const Model& transformer, std::vector<int> layers,
+                                       std::vector<int> keys = {});
 
 } // namespace paceline::models

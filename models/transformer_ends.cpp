@@ -3,12 +3,15 @@
 #include "models/transformer_shard.hpp"
 
 #include <cmath>
+#include <utility>
 
 namespace paceline::models {
 
 void TransformerShard::Pass::enter(gpu::Operations& operations) {
   begins_ = !shard_.place_.is_one() && shard_.is_first();
-  if (config().fusion)
+  if (config().reads_keys())
+    join_whole(operations);
+  else if (config().fusion)
     join(operations);
   else if (shard_.is_first())
     embed(operations, begins_ ? addend(own_, config().hidden) : at_.residual);
@@ -94,6 +97,76 @@ void TransformerShard::Pass::join(gpu::Operations& operations) const {
     operations.rms_norm(at_.residual, at_.residual, floats(weights.fusion_norm), epsilon);
 }
 
+// They lie behind the row in the features, in the order of the layers that store them.
+void TransformerShard::Pass::take_keys(gpu::Operations& operations) const {
+  const FeaturePlan& plan = space_.features;
+  const gpu::Tensor tapped = own_.tapped.slice(0, int(plan.given.size()));
+  operations.gather(tapped, plan.target, plan.given);
+  int at = config().fusion->width;
+  for (int i = 0; i < shard_.layers(); ++i) {
+    if (!config().stores(number(i)))
+      continue;
+    const int numbers = config().key_values(number(i));
+    operations.rope_store(tapped.columns(at, numbers), 0, {}, {}, plan.given_rows, cache(i));
+    at += numbers;
+  }
+}
+
+/// Sets the residual to a product of a token's embedding and the features of the position before,
+/// both as wide as the other model's rows.
+void TransformerShard::Pass::join_whole(gpu::Operations& operations) const {
+  const FeaturePlan& plan = space_.features;
+  const int width = config().fusion->width;
+  const gpu::Tensor fused = own_.fused.slice(0, rows());
+  embed(operations, fused.columns(0, width));
+  for (const auto& [from, reads] :
+       {std::pair(plan.target, &plan.tapped), {plan.own, &plan.drafted}}) {
+    if (reads->rows() == 0)
+      continue;
+    const gpu::Tensor taken = own_.tapped.slice(0, reads->rows()).columns(0, width);
+    operations.gather(taken, from.columns(0, width), reads->from);
+    operations.scatter(fused.columns(width, width), taken, reads->to);
+  }
+  operations.linear(at_.residual, fused, *shard_.weights_.fusion);
+}
+
+/// Leaves what a head goes on from where the other model has no features yet.
+void TransformerShard::Pass::leave_features(gpu::Operations& operations) const {
+  const FusionConfig& fusion = *config().fusion;
+  gpu::Tensor from = fusion.goes_on_normed ? at_.normed : at_.residual;
+  if (config().reads_keys()) {
+    from = own_.tapped.slice(0, rows()).columns(0, fusion.width);
+    operations.linear(from, at_.normed, *shard_.weights_.fusion_out);
+  }
+  operations.scatter(space_.features.own, from, space_.features.left);
+}
+
+/// Computes logits of rows behind the final norm.
+void TransformerShard::Pass::say(gpu::Operations& operations, gpu::Tensor logits,
+                                 gpu::Tensor rows) const {
+  const ModelConfig& c = config();
+  if (c.fusion && c.fusion->clusters)
+    return say_clusters(operations, logits, rows);
+  operations.linear(logits, rows, *shard_.weights_.head);
+  if (c.logit_soft_cap > 0)
+    operations.soft_cap(logits, c.logit_soft_cap);
+}
+
+/// Does the same where a row says only the ids of the clusters that it is nearest to: a mixture
+/// whose experts are clusters.
+void TransformerShard::Pass::say_clusters(gpu::Operations& operations, gpu::Tensor logits,
+                                          gpu::Tensor rows) const {
+  const ClusterConfig& clusters = *config().fusion->clusters;
+  const gpu::Tensor nearness = own_.nearness.slice(0, rows.rows);
+  const auto chosen = gpu::Routing::in(reinterpret_cast<std::byte*>(own_.chosen.data), rows.rows,
+                                       clusters.clusters, clusters.used);
+  const gpu::Tensor said = own_.said.slice(0, chosen.picks());
+  operations.linear(nearness, rows, *shard_.weights_.clusters);
+  operations.route(chosen, nearness, nullptr, {});
+  operations.expert_linear(said, rows, gpu::RoutedRows::by_row, *shard_.weights_.head, chosen);
+  operations.spread(logits, said, chosen);
+}
+
 /// Returns those of `rows` whose logits are asked for.
 gpu::Tensor TransformerShard::Pass::wanted_of(gpu::Operations& operations, gpu::Tensor rows) const {
   const int wanted = int(space_.wanted.size());
@@ -113,15 +186,12 @@ void TransformerShard::Pass::leave(gpu::Operations& operations) {
   }
   normalise(operations, at_.normed, at_.residual, shard_.weights_.final_norm);
   if (c.fusion)
-    operations.scatter(space_.features.own, c.fusion->goes_on_normed ? at_.normed : at_.residual,
-                       space_.features.left);
+    leave_features(operations);
   tap(operations, c.layers, at_.normed);
   const gpu::Tensor logits = own_.logits.slice(0, int(space_.wanted.size()));
   if (logits.rows == 0)
     return;
-  operations.linear(logits, wanted_of(operations, at_.normed), *shard_.weights_.head);
-  if (c.logit_soft_cap > 0)
-    operations.soft_cap(logits, c.logit_soft_cap);
+  say(operations, logits, wanted_of(operations, at_.normed));
 }
 
 } // namespace paceline::models

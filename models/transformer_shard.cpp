@@ -101,6 +101,8 @@ Result<void> TransformerShard::allocate(TransformerWorkspace& workspace, const g
   const bool narrows = blocks && ends();
   const int rows = blocks ? max_rows : max_logit_rows;
   const MixtureConfig mixture = blocks ? c.mixture.value_or(MixtureConfig()) : MixtureConfig();
+  const ClusterConfig clusters =
+      c.fusion ? c.fusion->clusters.value_or(ClusterConfig()) : ClusterConfig();
   const int picks = rows * mixture.top_k;
   const std::size_t routing = gpu::Routing::bytes(rows, mixture.experts, mixture.top_k);
   const Part parts[] = {
@@ -126,8 +128,13 @@ Result<void> TransformerShard::allocate(TransformerWorkspace& workspace, const g
       {&space.last, max_logit_rows, narrows ? c.hidden : 0},
       {&space.last_qkv, max_logit_rows, narrows ? qkv : 0},
       {&space.last_attended, max_logit_rows, narrows && c.has_states() ? attended : 0},
-      {&space.tapped, max_rows, c.reads_beside(0) ? c.fusion->features : 0},
-      {&space.fused, max_rows, c.fusion ? 2 * c.hidden : 0},
+      {&space.tapped, max_rows, c.reads_beside(0) || c.reads_keys() ? c.fusion->features : 0},
+      {&space.fused, max_rows, c.fusion ? 2 * std::max(c.hidden, c.fusion->width) : 0},
+      {&space.nearness, max_logit_rows, clusters.clusters},
+      {&space.chosen, 1,
+       int(gpu::Routing::bytes(max_logit_rows, clusters.clusters, clusters.used) / sizeof(float))},
+      {&space.said, max_logit_rows * clusters.used,
+       clusters.used > 0 ? c.logits() / clusters.clusters : 0},
       {&space.addends[0], max_rows, addend, &group},
       {&space.addends[1], max_rows, addend, &group}};
   for (const Part& part : parts) {
@@ -185,6 +192,20 @@ void TransformerShard::Pass::tap(gpu::Operations& operations, int layer, gpu::Te
     if (c.taps[i] == layer)
       operations.scatter(space_.features.own.columns(int(i) * c.hidden, c.hidden), rows,
                          space_.features.left);
+}
+
+/// Leaves a layer's keys and values there, behind those inputs, if a head reads them.
+void TransformerShard::Pass::tap_keys(gpu::Operations& operations, int i) const {
+  const ModelConfig& c = config();
+  int at = int(c.taps.size()) * c.hidden;
+  for (const int layer : c.key_taps) {
+    const int numbers = c.key_values(layer);
+    if (layer == number(i))
+      operations.scatter(space_.features.own.columns(at, numbers),
+                         queries(i).columns(c.heads * c.head_dim_in(layer), numbers),
+                         space_.features.left);
+    at += numbers;
+  }
 }
 
 void TransformerShard::Pass::normalise(gpu::Operations& operations, gpu::Tensor out, gpu::Tensor in,
@@ -271,10 +292,21 @@ void TransformerShard::Pass::store(gpu::Operations& operations, int i) {
   }
   if (c.qk_norm == QkNorm::full_width)
     norm_full_width(operations, i);
+  operations.rope_store(queries(i), c.heads, rotation(i), norms, *map_, cache(i));
+  tap_keys(operations, i);
+}
+
+/// Returns the rotation of a layer by the positions of rows. Rows of a head that reads keys of the
+/// other model are rotated as its token, which stands behind them.
+gpu::RopeTable TransformerShard::Pass::rotation(int i) const {
   const int rope = layer(i).rope;
-  operations.rope_store(queries(i), c.heads,
-                        rope < 0 ? gpu::RopeTable() : shard_.ropes_[std::size_t(rope)], norms,
-                        *map_, cache(i));
+  if (rope < 0)
+    return {};
+  const gpu::RopeTable& table = shard_.ropes_[std::size_t(rope)];
+  if (!config().reads_keys())
+    return table;
+  const int behind = table.cos.rows - 1;
+  return {table.cos.slice(1, behind), table.sin.slice(1, behind)};
 }
 
 /// Returns queries, and keys and values if the layer has its own, without the gates before them.

@@ -60,7 +60,11 @@ struct ShardSpace {
   MixtureSpace mixture;
   InputSpace inputs;
   gpu::Tensor tapped; ///< [rows, features]: what a head reads of another model.
-  gpu::Tensor fused;  ///< [rows, 2 hidden]: a token, and what a head joins with it.
+  gpu::Tensor fused;  ///< [rows, 2 hidden, or 2 width]: a token, and what a head joins with it.
+  // What the rows of a head with clusters go through (ClusterConfig).
+  gpu::Tensor nearness; ///< [rows, clusters]
+  gpu::Tensor chosen;   ///< Memory of a gpu::Routing.
+  gpu::Tensor said;     ///< [rows * used, ids of a cluster]
   /// [rows, hidden, or 2 hidden if a mixture is apart]: addends of sums over all shards, without
   /// gaps between rows of either width. Two in turn: before a shard writes to one
   /// again, all shards have met since it was read. Empty: there is no other shard.
@@ -156,6 +160,8 @@ public:
   public:
     Pass(const TransformerShard& shard, TransformerWorkspace& workspace);
 
+    /// Puts keys and values of another model into the pages of a head that has none of its own.
+    void take_keys(gpu::Operations& operations) const;
     /// Takes the rows as they come into the first of these layers.
     void enter(gpu::Operations& operations);
     /// Makes what these layers read of a token beside its row (ModelConfig::layer_inputs). All
@@ -210,7 +216,13 @@ public:
                    const Norm& norm) const;
     void take_features(gpu::Operations& operations) const;
     void join(gpu::Operations& operations) const;
+    void join_whole(gpu::Operations& operations) const;
+    void leave_features(gpu::Operations& operations) const;
+    void say(gpu::Operations& operations, gpu::Tensor logits, gpu::Tensor rows) const;
+    void say_clusters(gpu::Operations& operations, gpu::Tensor logits, gpu::Tensor rows) const;
+    gpu::RopeTable rotation(int i) const;
     void tap(gpu::Operations& operations, int layer, gpu::Tensor rows) const;
+    void tap_keys(gpu::Operations& operations, int i) const;
     gpu::Tensor wanted_of(gpu::Operations& operations, gpu::Tensor rows) const;
     gpu::Tensor input(gpu::Operations& operations, const Norm& norm) const;
     template <class F>

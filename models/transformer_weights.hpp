@@ -72,9 +72,11 @@ inline constexpr float layer_inputs_scale = 0.70710678118f; // 1 / sqrt(2)
 /// The weights of all layers, or of the consecutive layers of a stage.
 struct TransformerWeights {
   // Weights that only a head on another model has (ModelConfig::fusion).
-  std::shared_ptr<const gpu::Weight> fusion; ///< [hidden, features, or 2 hidden] (Joint)
+  std::shared_ptr<const gpu::Weight> fusion; ///< [hidden, features, 2 hidden, or 2 width] (Joint)
   Norm fusion_norm;                          ///< [hidden]
   Norm token_norm;                           ///< [hidden]; null: the first block has one for it.
+  std::shared_ptr<const gpu::Weight> fusion_out; ///< [width, hidden], with Joint::whole.
+  std::shared_ptr<const gpu::Weight> clusters;   ///< [clusters, hidden], with ClusterConfig.
   /// [vocabulary, hidden], or a shard's part of these rows, as with the head; null: other layers
   /// come before these, and they have no inputs of their own.
   std::shared_ptr<const gpu::Weight> embedding;

@@ -228,6 +228,8 @@ std::string FolderTensors::name_of(TensorKey key) const {
   case TensorRole::fusion: return outer_.fusion;
   case TensorRole::fusion_norm: return outer_.fusion_norm;
   case TensorRole::token_norm: return outer_.token_norm;
+  case TensorRole::fusion_out: return outer_.fusion_out;
+  case TensorRole::clusters: return outer_.clusters;
   case TensorRole::input_table: return outer_.prefix + "embed_tokens_per_layer";
   case TensorRole::input_projection: return outer_.prefix + "per_layer_model_projection";
   case TensorRole::input_norm: return outer_.prefix + "per_layer_projection_norm";
@@ -285,6 +287,8 @@ const char* FolderTensors::name_in_block(TensorRole role) const {
   case TensorRole::fusion:
   case TensorRole::fusion_norm:
   case TensorRole::token_norm:
+  case TensorRole::fusion_out:
+  case TensorRole::clusters:
   case TensorRole::embedding:
   case TensorRole::positions:
   case TensorRole::head:

@@ -35,6 +35,8 @@ struct OuterNames {
   std::string fusion = "";
   std::string fusion_norm = "";
   std::string token_norm = "";
+  std::string fusion_out = "";
+  std::string clusters = "";
   std::string positions = "";
   std::string prefix = ""; ///< Of all these but the head.
 

@@ -56,6 +56,8 @@ const char* name_in_gguf(TensorRole role) {
   case TensorRole::fusion: return "nextn.eh_proj";
   case TensorRole::fusion_norm: return "nextn.hnorm";
   case TensorRole::token_norm: return "nextn.enorm";
+  case TensorRole::fusion_out: // Only folders have such, as the next.
+  case TensorRole::clusters:
   case TensorRole::ffn_norm: break; // GgufArchitecture::ffn_norm
   }
   return "";

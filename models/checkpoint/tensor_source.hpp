@@ -66,6 +66,8 @@ enum class TensorRole {
   fusion,              ///< [hidden, what is joined], of a head on another model (FusionConfig).
   fusion_norm,         ///< [hidden], for the hidden states that a head joins.
   token_norm, ///< [hidden], for the embedding that a head joins, if no block has a norm for it.
+  fusion_out, ///< [width, hidden], of a head with Joint::whole: what it goes on from.
+  clusters,   ///< [clusters, hidden], by which a head chooses what it says (ClusterConfig).
 };
 
 /// The place of an expert's number in a key, for the one that takes all rows.

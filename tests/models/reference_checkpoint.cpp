@@ -93,6 +93,15 @@ struct File {
     add_bytes("d2t", "I64", std::int64_t(ids.size()), offsets);
     add_bytes("t2d", "BOOL", known, mask);
   }
+  /// The target's ids in the order of an assistant's clusters.
+  void add_order(const json::array& ids) {
+    std::string bytes;
+    for (const json::value& id : ids) {
+      const std::int64_t number = id.as_int64();
+      bytes.append(reinterpret_cast<const char*>(&number), sizeof number);
+    }
+    add_bytes("masked_embedding.token_ordering", "I64", std::int64_t(ids.size()), bytes);
+  }
   std::string bytes() const {
     const std::string text = json::serialize(header);
     const std::uint64_t size = text.size();
@@ -135,6 +144,11 @@ json::object case_with_mtp(std::string_view name) {
   throw std::logic_error("unreachable");
 }
 
+const json::array& assistant_cases() {
+  static const json::value file = data("gemma4_assistant.json");
+  return file.as_array();
+}
+
 void write_checkpoint(const TemporaryFolder& folder, const json::object& entry, gpu::DType dtype) {
   const json::array& tensors = entry.at("tensors").as_array();
   std::vector<File> files(std::size_t(entry.at("shards").as_int64()));
@@ -154,6 +168,8 @@ void write_checkpoint(const TemporaryFolder& folder, const json::object& entry, 
     files.front().add_ids(ids->as_array(),
                           (layer ? *layer : entry.at("config")).at("vocab_size").as_int64());
   }
+  if (const json::value* order = entry.if_contains("order"); order && order->is_array())
+    files.front().add_order(order->get_array());
   folder.write("config.json", json::serialize(entry.at("config")));
   for (std::size_t i = 0; i < files.size(); ++i)
     folder.write(name_of(i), files[i].bytes());

@@ -36,6 +36,10 @@ const boost::json::array& mtp_cases();
 /// The case of this name, with the block that drafts for it.
 boost::json::object case_with_mtp(std::string_view name);
 
+/// Gemma 4's assistants for some of these cases (tools/reference/gemma4_assistant.py); the second
+/// one says the ids of clusters.
+const boost::json::array& assistant_cases();
+
 /// Writes the case's checkpoint, in as many shards as it says; a head's with its tables of ids.
 void write_checkpoint(const TemporaryFolder& folder, const boost::json::object& entry,
                       gpu::DType dtype);
