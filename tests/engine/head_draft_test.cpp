@@ -1,6 +1,8 @@
-// Heads on the target as drafts: promises 1, 2 and 4 on the demo target with its EAGLE-3 head, and
-// on a recurrent target with the block that its checkpoint brings (multi-token prediction).
+// Heads on the target as drafts: promises 1, 2 and 4 on the demo target with its EAGLE-3 head, on a
+// recurrent target with the block that its checkpoint brings (multi-token prediction), and on tiny
+// Gemmas with their assistants.
 #include "tests/engine/draft_checks.hpp"
+#include "tests/engine/gemma_with_assistant.hpp"
 #include "tests/engine/model_with_block.hpp"
 
 #include <doctest/doctest.h>
@@ -34,6 +36,12 @@ const ModelWithBlock& model_with_block() {
   return model;
 }
 
+const GemmaWithAssistant& gemma(std::size_t number) {
+  static const GemmaWithAssistant plain(0);
+  static const GemmaWithAssistant clusters(1);
+  return number == 0 ? plain : clusters;
+}
+
 /// The same request, of tokens that the tiny model knows.
 Request tiny(Request request, int first) {
   request.prompt.clear();
@@ -64,7 +72,15 @@ std::vector<HeadCase> head_cases() {
       request = tiny(request, 5 + 11 * i++);
     return requests;
   };
-  return {{"EAGLE-3", eagle3, head_requests()}, {"MTP", block, tiny_requests()}};
+  std::vector<HeadCase> cases{{"EAGLE-3", eagle3, head_requests()},
+                              {"MTP", block, tiny_requests()}};
+  for (const std::size_t number : {0, 1}) {
+    EngineOptions assistant = with_head();
+    assistant.target = gemma(number).target();
+    assistant.drafters = {gemma(number).draft()};
+    cases.push_back({"Gemma 4", assistant, tiny_requests()});
+  }
+  return cases;
 }
 
 /// How many drafted tokens were accepted in each round, of an answer in `sync`: the target says
@@ -197,4 +213,10 @@ TEST_CASE("a head that cannot serve the target is refused, and what to do is sai
   EngineOptions model = with_head();
   model.drafters = {std::string("eagle3:") + PACELINE_DEMO_MODELS + "/draft"};
   check_refused(model, {"config.json", "no EAGLE-3 head"});
+  EngineOptions assistant = with_head();
+  assistant.drafters = {gemma(0).draft()};
+  check_refused(assistant, {"the assistant was made for", "Gemma 4"});
+  assistant.target = gemma(0).target();
+  assistant.devices = {"cpu:0", "cpu:1"};
+  check_refused(assistant, {"a head reads a target on one device"});
 }

@@ -1,8 +1,9 @@
 // Promise 1 through all actors with weights in the microscaling formats, and with drafts out of the
 // target: the demo models, and a recurrent target with a block of its own, computed by the CPU's
 // kernels, on simulated devices. Each position draws among the target's three likeliest tokens, so
-// that all outputs can be enumerated. False alarm: statistics.hpp; the 9 checks for a fit below
-// alarm for fewer than one choice of seeds in ten million (9e-8).
+// that all outputs can be enumerated. False alarm: statistics.hpp; the 11 checks for a fit below
+// alarm for fewer than two choices of seeds in ten million (1.1e-7).
+#include "tests/engine/gemma_with_assistant.hpp"
 #include "tests/engine/model_with_block.hpp"
 #include "tests/support/effort.hpp"
 #include "tests/support/engine_fixture.hpp"
@@ -178,4 +179,15 @@ TEST_CASE("a block that the checkpoint brings leaves a recurrent target's distri
   check_fit(options, VerifyRule::rejection);
   options.speculation = SpeculationMode::sync;
   check_fit(options, VerifyRule::match);
+}
+
+TEST_CASE("an assistant leaves a Gemma's distribution as it is, whether it says all ids or few") {
+  for (const std::size_t number : {0, 1}) {
+    const GemmaWithAssistant model(number);
+    EngineOptions options = pair_of({}, {}, model.draft());
+    options.target = model.target();
+    options.window = 2;
+    options.speculation = SpeculationMode::overlap;
+    check_fit(options, VerifyRule::rejection);
+  }
 }

@@ -189,6 +189,7 @@ Result<Checkpoint> read_head_draft(Checkpoint& target, const std::string& name) 
   c.config = head.model;
   c.head_layout = head.layout;
   c.target_layers = target.config.taps = head.taps;
+  c.key_layers = target.config.key_taps = head.key_taps;
   add_tensors(c, *head.tensors);
   return c;
 }

@@ -45,6 +45,7 @@ struct Checkpoint {
   /// The layout of a head on the target; the next member has the layers whose inputs it reads.
   std::string head_layout = {};
   std::vector<int> target_layers = {};
+  std::vector<int> key_layers = {}; ///< Layers of the target whose keys and values it reads.
 
   /// Counts keys and values as they would be kept.
   void cache_as(KvCacheDtype dtype) {
@@ -76,7 +77,8 @@ Result<Checkpoint> read_checkpoint(const std::string& name, const std::string& r
                                    const std::optional<WeightFormat>& format);
 
 /// Reads a draft, which may be of the target's own weights (`self:FORMAT`) or a head on it
-/// (`eagle3:DIR`); the target then keeps in its pages the values that the head reads.
+/// (`eagle3:DIR`, `gemma4-assistant:DIR`); the target then keeps in its pages the values that the
+/// head reads.
 Result<Checkpoint> read_draft(const std::string& name, Checkpoint& target,
                               const std::optional<WeightFormat>& format);
 

@@ -163,10 +163,12 @@ std::string feed_forward_text(const models::ModelConfig& m) {
 std::string head_text(const Checkpoint& c) {
   if (c.head_layout.empty())
     return "";
-  const std::string reads =
+  std::string reads =
       c.config.reads_beside(0)
           ? fmt::format("what goes into layers {} of the target", fmt::join(c.target_layers, ", "))
           : "the target's rows behind the final norm";
+  if (!c.key_layers.empty())
+    reads += fmt::format(" and keys of its layers {}", fmt::join(c.key_layers, ", "));
   return fmt::format("  head             {} layout; reads {}, and says {} of its ids\n",
                      c.head_layout, reads, c.config.logits());
 }
