@@ -36,6 +36,7 @@ Result<std::shared_ptr<gpu::Device>> ModelLoader::open_device(const std::string&
   how.threads = threads;
   how.time = time_;
   how.trace = trace_;
+  how.log = base::Log(options_.log);
   return gpu::open_device(name, how);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/clock.hpp"
+#include "base/log.hpp"
 #include "base/trace.hpp"
 #include "gpu/lane.hpp"
 #include "gpu/tensor.hpp"
@@ -31,6 +32,7 @@ struct DeviceOptions {
   int threads = 0; ///< CPU lane's team; 0: one per physical core among the device's cores.
   std::shared_ptr<base::Timekeeper> time; ///< Required.
   std::shared_ptr<base::Trace> trace;     ///< May be null.
+  base::Log log = {};
 };
 
 struct DeviceMemory {

@@ -106,6 +106,7 @@ __global__ void rotate_and_store(const __grid_constant__ StoreCall call) {
     for (int d = lane_index(); d < dim; d += warp_lanes)
       squares = fmaf(head[d], head[d], squares);
     factor = 1 / sqrtf(warp_reduce(squares, Add()) / float(dim) + call.norms.epsilon);
+    __syncwarp(); // Lanes write what others have read.
   }
   const auto normed = [&](int d) { return norm ? head[d] * factor * norm[d] : head[d]; };
   std::uint32_t most = 0;

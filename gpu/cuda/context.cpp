@@ -4,6 +4,7 @@
 #include "gpu/limits.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
 #include <iterator>
@@ -101,7 +102,9 @@ Result<std::shared_ptr<Context>> Context::of(int index) {
   }
 }
 
-Context::Context(int index) : index_(index), name_(fmt::format("cuda:{}", index)) {
+Context::Context(int index)
+    : index_(index), name_(fmt::format("cuda:{}", index)),
+      clears_(std::getenv("PACELINE_CUDA_FRESH_MEMORY") == nullptr) {
   const CurrentDevice current(index_);
   std::size_t free = 0;
   std::size_t total = 0;
@@ -109,6 +112,20 @@ Context::Context(int index) : index_(index), name_(fmt::format("cuda:{}", index)
   limit_ = free - std::min(free, limits::cuda_memory_reserve);
   pool_ = make_pool(index_);
   stream_ = make_stream();
+}
+
+void Context::log_to(base::Log log) {
+  const std::lock_guard lock(mutex_);
+  log_ = std::move(log);
+}
+
+void Context::warn(const std::string& message) const {
+  base::Log log;
+  {
+    const std::lock_guard lock(mutex_);
+    log = log_;
+  }
+  log.write(LogLevel::warning, fmt::format("{}: {}", name_, message));
 }
 
 DeviceMemory Context::memory() const {
@@ -168,7 +185,8 @@ Result<std::shared_ptr<Buffer>> Context::allocate_from(cudaMemPool_t pool, std::
       lent_[static_cast<const std::byte*>(memory)] = size;
     }
     auto buffer = std::make_shared<DeviceBuffer>(shared_from_this(), memory, bytes);
-    PACELINE_CUDA_CHECK(cudaMemsetAsync(memory, 0, size, stream_.get()));
+    if (clears_)
+      PACELINE_CUDA_CHECK(cudaMemsetAsync(memory, 0, size, stream_.get()));
     PACELINE_CUDA_CHECK(cudaStreamSynchronize(stream_.get()));
     return buffer;
   } catch (const CudaError& e) {

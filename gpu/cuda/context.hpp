@@ -46,6 +46,17 @@ public:
   /// at multiples of it.
   Result<void> upload(Buffer& to, std::size_t granularity, const Fill& fill);
 
+  /// What became of the pieces that came again (Graphs).
+  struct GraphCounts {
+    std::atomic<std::size_t> made = 0;
+    std::atomic<std::size_t> failed = 0; ///< Captures; their pieces run call by call.
+    std::atomic<std::size_t> launched = 0;
+  };
+  GraphCounts& graphs() { return graphs_; }
+  /// Where it says what fails nobody: whatever a device of this GPU was opened with last.
+  void log_to(base::Log log);
+  void warn(const std::string& message) const;
+
   /// Checks, after a failed call on this GPU, whether it still works. A sticky error makes it lost
   /// for good, since CUDA recovers only in a new process.
   void examine();
@@ -62,6 +73,10 @@ private:
 
   const int index_;
   const std::string name_;
+  /// Whether new memory is cleared. Where the environment has PACELINE_CUDA_FRESH_MEMORY it is not,
+  /// so that who reads what nobody wrote is found: by compute-sanitizer's initcheck on a GPU, by
+  /// NaN on an emulated one.
+  const bool clears_;
   std::size_t limit_ = 0; ///< Bytes that the pool may hand out.
   mutable std::mutex mutex_;
   std::size_t used_ = 0;
@@ -72,6 +87,8 @@ private:
   std::map<std::set<int>, Pool> shared_pools_;
   Stream stream_; ///< The stream of allocations and of the filling of new memory.
   std::atomic<bool> lost_{false};
+  GraphCounts graphs_;
+  base::Log log_; ///< With the mutex.
 
   struct Piece {
     PinnedMemory memory;

@@ -142,6 +142,7 @@ Result<std::shared_ptr<Device>> open_device(const DeviceName& name, const Device
   auto context = Context::of(name.index);
   if (!context)
     return tl::unexpected(context.error());
+  (*context)->log_to(options.log);
   return std::make_shared<CudaDevice>(std::move(*context), options);
 }
 

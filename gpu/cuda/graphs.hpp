@@ -1,6 +1,7 @@
 // Repeated pieces are launched as CUDA graphs: one call for all of their kernels and copies.
 #pragma once
 
+#include "gpu/cuda/context.hpp"
 #include "gpu/cuda/handle.hpp"
 #include "gpu/cuda/recording.hpp"
 
@@ -15,8 +16,12 @@ namespace paceline::gpu::cuda {
 /// limits::cuda_pieces_seen; the oldest are forgotten. All members are called on the lane's thread.
 class Graphs {
 public:
+  /// context: counts the graphs, and outlives this.
+  explicit Graphs(Context& context) : context_(context) {}
+
   /// Enqueues the recorded calls; afterwards the recording must be cleared before use. If a graph
-  /// cannot be made, the piece is launched call by call. Throws CudaError.
+  /// cannot be made, the piece is launched call by call, and the GPU's first time is logged. Throws
+  /// CudaError.
   void launch(cudaStream_t stream, Recording& recording);
 
 private:
@@ -29,7 +34,9 @@ private:
   /// Moves the piece from `from` to the front of `to`; returns whether it was there.
   static bool bring_forward(Pieces& from, Pieces& to, const Recording& recording);
   void remember(Recording& recording);
+  GraphExec capture(cudaStream_t stream, const Recording& recording);
 
+  Context& context_;
   Pieces once_;  ///< Seen once.
   Pieces again_; ///< Seen more often.
 };

@@ -58,7 +58,9 @@ __device__ void each_of_history(const WarpRow& task, Function function) {
 __device__ void penalise(const WarpRow& task) {
   constexpr std::uint32_t done = ~0u;
   const Warping& w = task.warping;
-  each_of_history(task, [&](std::int32_t token, bool) { task.counts[token] = 0; });
+  each_of_history(task, [&](std::int32_t token, bool) { // Several threads may have one token.
+    atomicExch(&task.counts[token], 0u);
+  });
   __syncthreads();
   each_of_history(task, [&](std::int32_t token, bool in_output) {
     if (in_output)

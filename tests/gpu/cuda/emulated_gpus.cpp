@@ -9,8 +9,10 @@
 namespace paceline::gpu::testing {
 namespace {
 
-/// The emulated cuBLASLt takes the real one's place, and no real NCCL is loaded.
+/// The emulated cuBLASLt takes the real one's place, no real NCCL is loaded, and new memory holds
+/// NaN.
 [[maybe_unused]] const int named = setenv("PACELINE_CUBLASLT", PACELINE_CUBLAS_EMULATED, 1);
+[[maybe_unused]] const int fresh = setenv("PACELINE_CUDA_FRESH_MEMORY", "1", 1);
 [[maybe_unused]] const int none = setenv("PACELINE_NCCL", "none", 1);
 
 } // namespace

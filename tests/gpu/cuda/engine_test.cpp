@@ -1,4 +1,5 @@
 // Promises 1 and 2 with models on GPUs, emulated or real: the demo pair, whole.
+#include "gpu/cuda/context.hpp"
 #include "tests/gpu/cuda/demo_pair.hpp"
 #include "tests/gpu/cuda/gpus.hpp"
 #include "tests/models/quantized_gguf.hpp"
@@ -14,6 +15,7 @@ TEST_CASE("on a GPU the same tokens come in every mode, window, batch, chunk and
   const Gpus gpus(1);
   if (!gpus.there())
     return;
+  const auto context = gpu::cuda::Context::of(0).value();
   const auto expected = plain(on("cuda:0"));
   constexpr std::array modes{SpeculationMode::sync, SpeculationMode::overlap};
   constexpr std::array chunks{64, 3};
@@ -36,6 +38,8 @@ TEST_CASE("on a GPU the same tokens come in every mode, window, batch, chunk and
   }
   CHECK(accepted > 0);      // Speculation was at work,
   CHECK(passes_behind > 0); // and the draft without the host.
+  CHECK(context->graphs().launched > 0);
+  CHECK(context->graphs().failed == 0);
 }
 
 namespace {

@@ -1,4 +1,5 @@
 // Pieces that come again are launched as graphs: which ones, and with the bits of single launches.
+#include "gpu/cuda/context.hpp"
 #include "gpu/limits.hpp"
 #include "tests/gpu/cuda/demo_pair.hpp"
 #include "tests/gpu/cuda/gpus.hpp"
@@ -99,10 +100,19 @@ TEST_CASE("a round that comes again is one graph, and nothing else") {
 TEST_CASE("graphs give the bits of single launches, whatever grows from round to round") {
   const Gpus gpus(1);
   const Asked asked;
+  const auto context = cuda::Context::of(0).value(); // Held, so that it counts both times.
+  std::vector<std::string> said;
+  context->log_to(base::Log([&](LogLevel, const std::string& message) { said.push_back(message); }));
   const auto expected = all_rounds(false);
   CHECK(asked.graphs() == 0); // Where none can be had there are none, and all goes on.
+  CHECK(context->graphs().failed > 1);
+  REQUIRE(said.size() == 1);
+  CHECK(said.front().starts_with("cuda:0: a CUDA graph cannot be made"));
+  const std::size_t failed = context->graphs().failed;
   const auto logits = all_rounds(true);
   CHECK(asked.graphs() > 3);
+  CHECK(asked.graphs() == context->graphs().launched);
+  CHECK(context->graphs().failed == failed);
   CHECK(logits == expected);
 }
 

@@ -1,8 +1,10 @@
 #include "tests/gpu/cuda_emulation/block.hpp"
 
 #include "tests/gpu/cuda_emulation/fiber.hpp"
+#include "tests/gpu/cuda_emulation/races.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <iterator>
 #include <memory>
@@ -20,8 +22,6 @@ constinit thread_local dim3 gridDim{};
 namespace cuda_emulation {
 namespace {
 
-constexpr int lanes_of_warp = 32;
-
 struct Copy {
   void* to;
   const void* from;
@@ -36,6 +36,7 @@ struct Warp {
   const char* what;
   int arrived;
   int turn;
+  unsigned synchronized; ///< How often, by __syncwarp: other exchanges order no memory.
 };
 
 struct Thread {
@@ -62,6 +63,7 @@ public:
   void barrier();
   void await_previous();
   void copy(const void* from, std::size_t bytes);
+  void touch(const void* at, std::size_t bytes, Access how);
   std::byte* shared(std::size_t bytes);
   std::byte* exchange_slot(const char* what, unsigned lanes);
   const std::byte* exchange_all();
@@ -76,6 +78,7 @@ private:
   void run_block();
   void release_if_all_wait();
   std::string who_waits() const;
+  bool is_own(const std::byte* at) const;
   Warp& warp() { return warps_[std::size_t(current_->number / lanes_of_warp)]; }
   int threads() const { return int(blockDim.x * blockDim.y * blockDim.z); }
   static void enter(void* self);
@@ -90,6 +93,8 @@ private:
   std::vector<Warp> warps_;
   std::unique_ptr<std::byte[]> shared_;
   std::size_t shared_bytes_ = 0;
+  unsigned barriers_ = 0; ///< That the block has passed.
+  Races races_;
   std::minstd_rand random_;
   Thread* current_ = nullptr;
   int done_ = 0;
@@ -101,6 +106,11 @@ Machine& machine() {
   thread_local Machine machine;
   return machine;
 }
+
+std::atomic<std::uint32_t> drawn_by = 1;
+std::atomic<bool> watched = false;
+/// What runs a kernel on this thread just now whose accesses are watched.
+constinit thread_local Machine* running = nullptr;
 
 void Machine::enter(void* self) {
   (*static_cast<Machine*>(self)->kernel_)();
@@ -125,16 +135,19 @@ void Machine::begin(const Grid& grid) {
 std::optional<std::string> Machine::run(const Grid& grid, unsigned seed,
                                         std::optional<std::uint64_t> seen) {
   begin(grid);
+  races_.begin_grid();
   random_.seed(seed + 1);
   std::vector<unsigned> blocks(std::size_t(gridDim.x) * gridDim.y * gridDim.z);
   std::iota(blocks.begin(), blocks.end(), 0u);
   std::shuffle(blocks.begin(), blocks.end(), random_);
+  running = watched ? this : nullptr;
   for (const unsigned b : blocks) {
     begin_block(b);
     run_block();
     if (violation_)
       break;
   }
+  running = nullptr;
   shared_.reset();
   if (!violation_ && seen && *seen != read_early_)
     violation_ = "a copy that may run before the kernel ahead has ended reads what that one writes";
@@ -172,12 +185,37 @@ void Machine::copy(const void* from, std::size_t bytes) {
   read_early_ += std::hash<std::string_view>()(read) * 2 + 1;
 }
 
+/// Whether it is the fiber's stack, or the machine's own memory.
+bool Machine::is_own(const std::byte* at) const {
+  const auto in = [at](const void* first, std::size_t bytes) {
+    const auto* begin = static_cast<const std::byte*>(first);
+    return !std::less<>()(at, begin) && std::less<>()(at, begin + bytes);
+  };
+  return in(current_->fiber.stack(), Stack::bytes) ||
+         in(warps_.data(), warps_.size() * sizeof(Warp));
+}
+
+void Machine::touch(const void* at, std::size_t bytes, Access how) {
+  const auto* first = static_cast<const std::byte*>(at);
+  if (is_own(first))
+    return;
+  const auto number = unsigned(current_->number);
+  const Races::Moment now{number, barriers_, warp().synchronized};
+  if (const auto wrong = races_.touch(first, bytes, how, now))
+    violate(*wrong);
+}
+
 void Machine::begin_block(unsigned number) {
   blockIdx = {number % gridDim.x, number / gridDim.x % gridDim.y, number / gridDim.x / gridDim.y};
   std::memset(shared_.get(), 0xFF, shared_bytes_);
   done_ = at_barrier_ = 0;
-  for (Warp& w : warps_)
+  barriers_ = 0;
+  if (running)
+    races_.begin_block({shared_.get(), shared_bytes_}, number);
+  for (Warp& w : warps_) {
     w.arrived = w.turn = 0;
+    w.synchronized = 0;
+  }
   shuffle_threads();
   for (int t = 0; t < threads(); ++t) {
     Thread& thread = *pool_[std::size_t(t)];
@@ -265,6 +303,7 @@ void Machine::release_if_all_wait() {
     return;
   }
   at_barrier_ = 0;
+  ++barriers_;
   for (int t = 0; t < threads(); ++t)
     pool_[std::size_t(t)]->state = Thread::State::ready;
 }
@@ -304,6 +343,8 @@ const std::byte* Machine::exchange_all() {
   } else {
     w.arrived = 0;
     w.turn = 1 - turn;
+    if (std::string_view(w.what) == "__syncwarp")
+      ++w.synchronized;
     w.worked_out[turn] = false;
     const auto number = std::size_t(current_->number);
     const std::size_t first = number - number % lanes_of_warp;
@@ -354,6 +395,11 @@ void copy_async(void* shared, const void* from, std::size_t bytes) {
     machine().violate("a misaligned asynchronous copy");
   std::memset(shared, 0xFF, bytes);
   machine().copy(from, bytes);
+  if (running) {
+    running->touch(shared, bytes, Access::copy_begins);
+    if (from)
+      running->touch(from, bytes, Access::read);
+  }
   Thread& thread = machine().thread();
   thread.copies.push_back({shared, from, bytes});
   ++thread.open;
@@ -375,9 +421,26 @@ void wait_for_copies(int pending) {
       std::memcpy(copy->to, copy->from, copy->bytes);
     else
       std::memset(copy->to, 0, copy->bytes);
+    if (running)
+      running->touch(copy->to, copy->bytes, Access::copy_arrives);
   }
   thread.copies.erase(thread.copies.begin(), last);
   thread.groups.erase(thread.groups.begin(), last_group);
+}
+
+std::uint32_t rounding_seed() {
+  return drawn_by.load(std::memory_order_relaxed);
+}
+void set_rounding_seed(std::uint32_t seed) {
+  drawn_by = seed;
+}
+
+void watch_accesses() {
+  watched = true;
+}
+void touch(const void* at, std::size_t bytes, Access how) {
+  if (running)
+    running->touch(at, bytes, how);
 }
 
 std::uint64_t run_early(const Grid& grid) {

@@ -30,6 +30,7 @@ extern constinit thread_local dim3 gridDim;
 
 namespace cuda_emulation {
 
+inline constexpr int lanes_of_warp = 32;
 int lane(); ///< Of the fiber that runs.
 
 void barrier();
@@ -74,6 +75,23 @@ void wait_for_copies(int pending);
 
 /// Waits for the kernel ahead, in one that may begin before that has ended. Every thread has to.
 void await_previous();
+
+enum class Access {
+  read,
+  write,
+  atomic,       ///< Reads and writes; atomics among each other need no order.
+  copy_begins,  ///< An asynchronous copy's target may change from now on,
+  copy_arrives, ///< and is written: its thread has waited for it.
+};
+
+/// Looks from now on for accesses that nothing orders (races.hpp), in all grids.
+void watch_accesses();
+/// Tells of an access by the fiber that runs; does nothing if none does, or nobody watches.
+void touch(const void* at, std::size_t bytes, Access how);
+
+/// What draws which results of inexact functions are another number than the host's (inexact.hpp).
+std::uint32_t rounding_seed();
+void set_rounding_seed(std::uint32_t seed);
 
 struct Grid {
   dim3 blocks;

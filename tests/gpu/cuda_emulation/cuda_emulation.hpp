@@ -26,7 +26,8 @@ struct Options {
   bool graphs = true;      ///< Whether any can be instantiated.
   bool peers = true;       ///< Whether GPUs can reach each other's memory,
   bool pool_access = true; ///< and whether they are granted it.
-  unsigned seed = 1;       ///< Of orders of execution; every launch draws its own from it.
+  /// Of orders of execution, of which every launch draws its own, and of inexact results.
+  unsigned seed = 1;
   std::vector<CublasAlgorithm> cublas{CublasAlgorithm::steady}; ///< What it offers, best first.
 };
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "tests/gpu/cuda_emulation/block.hpp"
+#include "tests/gpu/cuda_emulation/inexact.hpp"
 #include "tests/gpu/cuda_emulation/launch.hpp"
 #include <cuda_runtime_api.h>
 
@@ -69,29 +70,28 @@ inline int __ffs(int x) {
 }
 
 // Atomic among the fibers of one stream's thread; no kernel of the tree relies on more.
+template <class T, class Change>
+__attribute__((no_sanitize("thread"))) T atomically(T* at, Change change) {
+  cuda_emulation::touch(at, sizeof *at, cuda_emulation::Access::atomic);
+  const T before = *at;
+  *at = change(before);
+  return before;
+}
 template <class T>
 T atomicAdd(T* at, T value) {
-  const T before = *at;
-  *at = before + value;
-  return before;
+  return atomically(at, [value](T before) { return T(before + value); });
 }
 template <class T>
 T atomicExch(T* at, T value) {
-  const T before = *at;
-  *at = value;
-  return before;
+  return atomically(at, [value](T) { return value; });
 }
 template <class T>
 T atomicMin(T* at, T value) {
-  const T before = *at;
-  *at = value < before ? value : before;
-  return before;
+  return atomically(at, [value](T before) { return value < before ? value : before; });
 }
 template <class T>
 T atomicMax(T* at, T value) {
-  const T before = *at;
-  *at = before < value ? value : before;
-  return before;
+  return atomically(at, [value](T before) { return before < value ? value : before; });
 }
 template <class T>
 T __ldg(const T* at) {

@@ -1,3 +1,4 @@
+#include "tests/gpu/cuda_emulation/block.hpp"
 #include "tests/gpu/cuda_emulation/state.hpp"
 
 #include <algorithm>
@@ -20,6 +21,7 @@ void reset(const Options& options) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   s.options = options;
+  set_rounding_seed(options.seed);
   s.lost.assign(std::size_t(std::max(options.devices, 0)), false);
   s.violation.clear();
   last_error = cudaSuccess;

@@ -80,6 +80,9 @@ public:
   bool done() const {
     return done_;
   }
+  const std::byte* stack() const {
+    return stack_.bottom();
+  }
 
   /// Runs it until it yields or its function returns.
   void resume() {

@@ -3,6 +3,9 @@
 
 #include "base/bf16.hpp"
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cuda_runtime.h>
 
@@ -29,10 +32,32 @@ inline std::uint32_t round_pair(float first, float second) {
   return std::uint32_t(base::to_bf16(first).bits) | std::uint32_t(base::to_bf16(second).bits) << 16;
 }
 
+/// Adds products to a sum: all are shifted to the largest one's exponent and cut off three bits
+/// behind an f32's last, added, and cut off to f32.
+inline float add_truncated(float sum, const double (&products)[8]) {
+  constexpr int kept = 23 + 3; // Bits behind the largest one's first.
+  const auto exponent = [](double x) { return int(std::bit_cast<std::uint64_t>(x) >> 52 & 0x7FF); };
+  double exact = double(sum);
+  int largest = exponent(double(sum));
+  for (const double product : products) {
+    largest = std::max(largest, exponent(product));
+    exact += product;
+  }
+  if (largest == 0 || largest == 0x7FF)
+    return float(exact); // Zeros, or what is not a number.
+  const double scale = std::ldexp(1.0, kept + 1023 - largest);
+  auto whole = std::int64_t(double(sum) * scale);
+  for (const double product : products)
+    whole += std::int64_t(product * scale);
+  const int bits = int(std::bit_width(std::uint64_t(whole < 0 ? -whole : whole)));
+  const int cut = std::max(bits - 24, 0);
+  return float(double(whole / (std::int64_t(1) << cut)) * std::ldexp(1.0, largest - 1023 - kept + cut));
+}
+
 /// Who holds which element is written down once more here, from the PTX ISA's section on
 /// mma.m16n8k16, and not shared with the kernels: a lane's group is lane / 4, its place in it
-/// lane % 4. The 16 products of an element are added in f64 and rounded once: the hardware's own
-/// order and rounding are not documented.
+/// lane % 4. How the products of an element are added is not documented; it is done as Fasi et al.
+/// (2021, "Numerical behavior of NVIDIA tensor cores") found: eight at a time (add_truncated).
 inline void multiply_add(float (&d)[4], uint4 a, uint2 b) {
   struct Registers {
     std::uint32_t a[4];
@@ -60,16 +85,20 @@ inline void multiply_add(float (&d)[4], uint4 a, uint2 b) {
           columns[2 * place + half + i * 8][group] = value(mine.b[i]);
       }
     }
-    double sums[16][8] = {};
-    for (int row = 0; row < 16; ++row)
-      for (int k = 0; k < 16; ++k)
-        for (int column = 0; column < 8; ++column)
-          sums[row][column] += rows[row][k] * columns[k][column];
     for (int lane = 0; lane < 32; ++lane) {
       const Registers mine = all[lane];
-      for (int i = 0; i < 4; ++i)
-        results[lane][i] =
-            float(double(mine.d[i]) + sums[lane / 4 + i / 2 * 8][2 * (lane % 4) + i % 2]);
+      for (int i = 0; i < 4; ++i) {
+        const double* const row = rows[lane / 4 + i / 2 * 8];
+        const int column = 2 * (lane % 4) + i % 2;
+        float sum = mine.d[i];
+        for (int k = 0; k < 16; k += 8) {
+          double products[8];
+          for (int j = 0; j < 8; ++j)
+            products[j] = row[k + j] * columns[k + j][column];
+          sum = add_truncated(sum, products);
+        }
+        results[lane][i] = sum;
+      }
     }
   }
   for (int i = 0; i < 4; ++i)

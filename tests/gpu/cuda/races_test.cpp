@@ -1,0 +1,113 @@
+// Accesses that nothing orders are found whatever order the threads run in, and only those. This
+// file's kernels are compiled as those of the tree are for this program.
+#include "gpu/cuda/launch.hpp"
+#include "gpu/cuda/ptx.cuh"
+#include "tests/gpu/cuda_emulation/cuda_emulation.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+using namespace paceline::gpu::cuda;
+
+namespace {
+
+constexpr int threads = 64;
+
+struct Shared {
+  float values[threads];
+};
+
+enum class Order { none, exchange, warp, block };
+
+void wait(Order order) {
+  switch (order) {
+  case Order::none: return;
+  case Order::exchange: (void)__shfl_xor_sync(~0u, 1.0f, 1); return;
+  case Order::warp: __syncwarp(); return;
+  case Order::block: __syncthreads(); return;
+  }
+}
+
+/// Reads a neighbour's number, and gives it another one then.
+void exchange_numbers(float* out, int distance, Order written, Order read) {
+  ptx::await_previous();
+  auto& shared = ptx::shared_memory<Shared>();
+  shared.values[threadIdx.x] = float(threadIdx.x);
+  wait(written);
+  out[threadIdx.x] = shared.values[int(threadIdx.x) ^ distance];
+  wait(read);
+  shared.values[threadIdx.x] = 0;
+}
+
+void write_by_all_blocks(float* out) {
+  ptx::await_previous();
+  out[threadIdx.x] = 1;
+}
+
+void count(int* out) {
+  ptx::await_previous();
+  atomicAdd(out, 1);
+}
+
+void fetch(float* out, const float* in, bool waits) {
+  ptx::await_previous();
+  auto& shared = ptx::shared_memory<Shared>();
+  ptx::copy_async<4>(&shared.values[threadIdx.x], in + threadIdx.x);
+  ptx::commit_copies();
+  if (waits)
+    ptx::wait_for_copies<0>();
+  out[threadIdx.x] = shared.values[threadIdx.x];
+}
+
+/// Returns what is wrong with a kernel; empty: nothing.
+template <class T, class... Parameters, class... Arguments>
+std::string wrong(int blocks, void (*kernel)(T*, Parameters...), Arguments... arguments) {
+  cuda_emulation::reset({});
+  cudaStream_t stream = nullptr;
+  REQUIRE(cudaStreamCreate(&stream) == cudaSuccess);
+  void* memory = nullptr;
+  REQUIRE(cudaMalloc(&memory, 4096) == cudaSuccess);
+  REQUIRE(kernels::launch(stream, dim3(unsigned(blocks)), threads, sizeof(Shared), kernel,
+                          static_cast<T*>(memory), arguments...) == cudaSuccess);
+  (void)cudaStreamSynchronize(stream);
+  std::string violation = cuda_emulation::violation();
+  (void)cudaStreamDestroy(stream);
+  cuda_emulation::reset({});
+  (void)cudaFree(memory);
+  return violation;
+}
+
+bool says(const std::string& violation, const char* what) {
+  CAPTURE(violation);
+  return violation.find(what) != std::string::npos;
+}
+
+} // namespace
+
+TEST_CASE("what a barrier orders is no race, and what none orders is one") {
+  const auto run = [](int distance, Order written, Order read) {
+    return wrong(1, exchange_numbers, distance, written, read);
+  };
+  CHECK(run(40, Order::block, Order::block) == "");
+  CHECK(run(3, Order::warp, Order::warp) == ""); // Of one warp.
+  CHECK(run(0, Order::none, Order::none) == ""); // Each its own.
+  for (const Order too_weak : {Order::none, Order::exchange, Order::warp}) {
+    CHECK(says(run(40, too_weak, Order::block), "with no barrier between"));
+    CHECK(says(run(40, Order::block, too_weak), "with no barrier between"));
+  }
+  // Lanes that exchange values have not exchanged what is in memory.
+  CHECK(says(run(3, Order::warp, Order::exchange), "with no barrier between"));
+}
+
+TEST_CASE("nothing orders blocks but atomics among each other") {
+  CHECK(wrong(1, write_by_all_blocks) == "");
+  CHECK(says(wrong(2, write_by_all_blocks), "writes what another writes"));
+  CHECK(wrong(3, count) == "");
+}
+
+TEST_CASE("what an asynchronous copy writes is touched when that was waited for") {
+  static float in[threads] = {};
+  CHECK(wrong(1, fetch, in, true) == "");
+  CHECK(says(wrong(1, fetch, in, false), "asynchronous copy"));
+}
