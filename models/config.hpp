@@ -45,6 +45,7 @@ struct LayerConfig {
   /// 2024, section 3); -1: none.
   int keys_of = -1;
   bool keys_as_values = false; ///< Its values are its keys before their norm and rotation.
+  bool both_ways = false;      ///< Rows of a block see those behind them, too (Joint::context).
 };
 
 /// A table of learned positions, one row for each, which is added to the embedding (Radford et al.
@@ -98,19 +99,23 @@ struct MixtureConfig {
 
 /// How a head joins a token's embedding with the hidden states of another model.
 enum class Joint {
-  beside, ///< Attention of its first block reads both (EAGLE-3: Li et al. 2025, section 3).
-  before, ///< A product makes one row of both, which a common block reads (multi-token prediction:
-          ///< DeepSeek-AI 2024, section 2.2).
+  beside,  ///< Attention of its first block reads both (EAGLE-3: Li et al. 2025, section 3).
+  before,  ///< A product makes one row of both, which a common block reads (multi-token prediction:
+           ///< DeepSeek-AI 2024, section 2.2).
+  context, ///< The hidden states are keys and values of every layer, for a block of rows that
+           ///< stands behind them (DFlash: Chen et al. 2026, block_drafter.hpp).
 };
 
 /// The further configuration of a head on another model (head.hpp), which reads, with its own
-/// token's embedding, hidden states of that model at the position before.
+/// token's embedding, hidden states of that model at the position before, or at all before it.
 struct FusionConfig {
   Joint joint = Joint::beside;
   int features = 0;   ///< Numbers that the other model leaves for a position.
   int vocabulary = 0; ///< Rows of the output head; the embedding has all of the other model's ids.
   bool norm_before_residual = false; ///< The block adds its output to the normalised input.
   bool goes_on_normed = false;       ///< The head goes on from its rows behind the final norm.
+  int block = 0;    ///< Joint::context: rows of a block, that of the token before it included.
+  TokenId mask = 0; ///< The token that all others of its rows read.
 };
 
 /// The configuration of a transformer; every field was range-checked.
@@ -177,8 +182,10 @@ struct ModelConfig {
   }
   /// Returns whether a head reads the rows behind the last layer.
   bool taps_end() const { return !taps.empty() && taps.back() == layers; }
+  /// Returns whether it drafts blocks, from which nothing goes on.
+  bool drafts_blocks() const { return fusion && fusion->joint == Joint::context; }
   /// Returns how many numbers stay in the pages for each position.
-  int features() const { return fusion ? hidden : int(taps.size()) * hidden; }
+  int features() const { return drafts_blocks() ? 0 : fusion ? hidden : int(taps.size()) * hidden; }
   int kv_heads_in(int layer) const { return own_or(kv_heads, &LayerConfig::kv_heads, layer); }
   int head_dim_in(int layer) const { return own_or(head_dim, &LayerConfig::head_dim, layer); }
   /// Returns the width of a layer's dense feed-forward; 0: it has none at all.

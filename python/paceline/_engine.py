@@ -101,8 +101,8 @@ class Engine:
     """A target and its draft, ready to answer requests from any thread.
 
     model: a folder, a .gguf file, or a name that `paceline list` shows; "demo" is built in.
-    draft: what drafts for it: a model, "suffix", "ngram", "self:mxfp4", "eagle3:DIR", several of
-    them, a Drafter, or None. All other keywords are those of EngineOptions
+    draft: what drafts for it: a model, "suffix", "ngram", "self:mxfp4", "eagle3:DIR",
+    "dflash:DIR", several of them, a Drafter, or None. All other keywords are those of EngineOptions
     (include/paceline/engine.hpp); times are seconds.
     """
 

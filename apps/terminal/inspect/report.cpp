@@ -164,11 +164,14 @@ std::string head_text(const Checkpoint& c) {
   if (c.head_layout.empty())
     return "";
   const std::string reads =
-      c.config.reads_beside(0)
-          ? fmt::format("what goes into layers {} of the target", fmt::join(c.target_layers, ", "))
-          : "the target's rows behind the final norm";
-  return fmt::format("  head             {} layout; reads {}, and says {} of its ids\n",
-                     c.head_layout, reads, c.config.logits());
+      c.config.fusion->joint == models::Joint::before
+          ? "the target's rows behind the final norm"
+          : fmt::format("what goes into layers {} of the target", fmt::join(c.target_layers, ", "));
+  const std::string writes = c.config.drafts_blocks()
+                                 ? fmt::format("{} tokens at once, ", c.config.fusion->block - 1)
+                                 : "";
+  return fmt::format("  head             {} layout; reads {}, and says {}{} of its ids\n",
+                     c.head_layout, reads, writes, c.config.logits());
 }
 
 /// Returns how a part is stored, if a checkpoint has several formats.
