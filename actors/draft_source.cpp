@@ -131,7 +131,10 @@ public:
   void adjust(speculation::PolicyOptions& policy, const LoadedModel& target) const override {
     policy.prior_cost_ratio =
         std::clamp(draft_.step_bytes() / std::max(target.step_bytes(), 1.0), 0.005, 1.0);
-    policy.early_ends = true;
+    policy.block = draft_.model->block_tokens();
+    if (policy.block > 0)
+      cut_to_block(policy);
+    policy.early_ends = policy.block == 0; // A pass less is what an early end spares.
     const bool keeps_states = target.model->kv_shape(options_.page_tokens).state_bytes > 0;
     if (may_have_trees(options_) && !is_head_ && !target.in_stages() && !keeps_states)
       policy.tree_rows_max = speculation::limits::tree_rows_max;
@@ -180,6 +183,13 @@ public:
   }
 
 private:
+  /// Makes windows no longer than what one pass writes: nothing drafts what would be behind.
+  static void cut_to_block(speculation::PolicyOptions& policy) {
+    policy.window_limit = std::min(policy.window_limit, policy.block);
+    if (policy.window)
+      policy.window = std::min(*policy.window, policy.block);
+  }
+
   /// Returns the slots of a page that holds so many of the target's tokens: the draft's own
   /// vocabulary may need more tokens for them.
   int slots(int page_tokens) const {

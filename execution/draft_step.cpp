@@ -1,6 +1,7 @@
 #include "execution/draft_step.hpp"
 
 #include "base/expect.hpp"
+#include "execution/limits.hpp"
 #include "execution/stage.hpp"
 #include "sampling/limits.hpp"
 #include "speculation/limits.hpp"
@@ -26,10 +27,22 @@ const std::vector<TokenId>& says_of(const DraftStep::Parts& parts) {
 }
 
 /// Returns the rows of the longest pass: prompts that are caught up on, and a window for each
-/// sequence.
+/// sequence, with a block behind it.
 int rows_max(const DraftStep::Parts& parts) {
+  const int block = parts.model->block_tokens();
   return speculation::limits::draft_prefill_chunk +
-         parts.max_num_seqs * (sampling::limits::window_max + 1) + parts.fork_rows;
+         parts.max_num_seqs * (sampling::limits::window_max + 1 + (block > 0 ? block + 1 : 0)) +
+         parts.fork_rows;
+}
+
+/// Returns how many tokens a pass may draw: one for each sequence and fork, or blocks of them, of
+/// as many sequences as there is memory for rows of logits.
+int drawn_max(const DraftStep::Parts& parts) {
+  const int block = parts.model->block_tokens();
+  const std::size_t row = sizeof(float) * std::size_t(parts.model->vocabulary());
+  const int rows = int(std::min<std::size_t>(limits::block_logits_bytes / row, 1 << 20));
+  return parts.fork_rows +
+         std::clamp(rows, parts.max_num_seqs, parts.max_num_seqs * std::max(1, block));
 }
 
 } // namespace
@@ -38,11 +51,13 @@ DraftStep::DraftStep(Parts parts, std::shared_ptr<DraftQueue> queue)
     : parts_(std::move(parts)),
       drawable_(says_of(parts_).empty() ? std::min(parts_.vocabulary, parts_.model->vocabulary())
                                         : parts_.vocabulary),
-      queue_(std::move(queue)), workspace_(base::value_or_throw(parts_.model->make_workspace(
-                                    rows_max(parts_), parts_.max_num_seqs + parts_.fork_rows))),
+      drawn_max_(drawn_max(parts_)), queue_(std::move(queue)),
+      workspace_(base::value_or_throw(parts_.model->make_workspace(rows_max(parts_), drawn_max_))),
       rows_(std::make_shared<RowPool>(
           RowPool::Config{parts_.device, parts_.reader, parts_.vocabulary, parts_.q_rows})),
-      planner_({parts_.model->info().max_model_len, parts_.fork_rows}, parts_.pool, parts_.map) {
+      planner_({parts_.model->info().max_model_len, parts_.fork_rows, parts_.model->block_tokens(),
+                drawn_max_},
+               parts_.pool, parts_.map) {
   if (!says_of(parts_).empty())
     map_columns();
   if (parts_.lookup_device)
@@ -67,14 +82,13 @@ void DraftStep::map_columns() {
     if (says[id] < parts_.model->vocabulary())
       columns[id] = float(says[id]);
   columns_ = base::value_or_throw(drawing_device().upload(columns));
-  mapped_ = base::value_or_throw(drawing_device().allocate(
-      sizeof(float) * columns.size() * std::size_t(parts_.max_num_seqs + parts_.fork_rows)));
+  mapped_ = base::value_or_throw(
+      drawing_device().allocate(sizeof(float) * columns.size() * std::size_t(drawn_max_)));
 }
 
 /// Returns the rows of logits that the pass draws from, by the target's ids.
 gpu::Tensor DraftStep::drawn_from(const Pass& pass) const {
-  return mapped_ ? mapped_->tensor(parts_.max_num_seqs + parts_.fork_rows, drawable_)
-                 : pass.workspace->logits();
+  return mapped_ ? mapped_->tensor(drawn_max_, drawable_) : pass.workspace->logits();
 }
 
 gpu::Step::Next DraftStep::prepare(base::TimePoint now) {
@@ -114,10 +128,11 @@ bool DraftStep::prepare_behind(base::TimePoint now) {
 /// Whether a pass can be prepared behind this one: every part of it draws, and the device has
 /// memory for a second pass. A pass draws the target's ids, which a draft with a vocabulary of its
 /// own cannot be fed, and on one device, where others do not find them. What a state holds is known
-/// behind the pass.
+/// behind the pass. A block goes on from nothing that was drafted.
 bool DraftStep::can_follow(const Pass& before) {
   const bool has_states = parts_.pool->shape().state_bytes > 0;
-  if (before.plan.fork_rows > 0 || parts_.map || is_divided() || has_states)
+  const bool blocks = parts_.model->block_tokens() > 0;
+  if (before.plan.fork_rows > 0 || parts_.map || is_divided() || has_states || blocks)
     return false;
   if (!workspace_behind_)
     if (auto made = parts_.model->make_workspace(parts_.max_num_seqs, parts_.max_num_seqs))
@@ -140,36 +155,55 @@ void DraftStep::begin(DraftPass plan, const Pass* before, models::Workspace& wor
   pass.plan = std::move(plan);
   pass.begin = now;
   pass.workspace = &workspace;
-  pass.draws.resize(pass.plan.parts.size());
+  for (const DraftRows& rows : pass.plan.parts)
+    pass.draws.resize(pass.draws.size() + std::size_t(rows.drawn));
   std::vector<models::SequenceRows> batch;
-  for (std::size_t i = 0; i < pass.plan.parts.size(); ++i) {
-    const DraftRows& rows = pass.plan.parts[i];
-    Draw& draw = pass.draws[i];
+  std::span<Draw> left = pass.draws;
+  for (const DraftRows& rows : pass.plan.parts) {
+    const auto draws = left.first(std::size_t(rows.drawn));
+    left = left.subspan(draws.size());
     speculation::DraftPlanner::begins(rows);
     if (rows.fork)
       if (const auto copy = std::exchange(rows.fork->copy, std::nullopt))
         pass.copies.push_back(*copy);
     if (rows.pending()) {
       const gpu::ProposeTask& drawn = before->tasks[std::size_t(rows.follows)];
-      draw.pending = drawn.place ? drawn.place : &drawn.token;
+      draws.front().pending = drawn.place ? drawn.place : &drawn.token;
     }
-    const int count = int(rows.read().size());
-    batch.push_back({rows.pages(), rows.slot, rows.read(), rows.draws < 0 ? count : count - 1,
-                     false, draw.pending, features_of(rows)});
-    if (const gpu::PageRef& state = rows.sequence->at.pages->state) {
-      batch.back().state = state->id;
-      batch.back().tentative = std::max(0, rows.slot + count - rows.sequence->at.length());
-    }
-    pass.rows += count;
+    batch.push_back(rows_for(rows, draws.empty() ? nullptr : draws.front().pending));
+    pass.rows += batch.back().rows();
+    pass.masks += batch.back().masks;
     if (rows.draws >= 0)
-      begin_drawing(rows, draw);
+      begin_drawing(rows, draws);
   }
   parts_.model->plan(batch, *parts_.pool, workspace);
   const gpu::Tensor logits = drawn_from(pass);
-  for (std::size_t i = 0; i < pass.plan.parts.size(); ++i)
-    if (pass.plan.parts[i].draws >= 0)
+  for (const DraftRows& rows : pass.plan.parts)
+    for (int i = 0; i < rows.drawn; ++i) {
+      const int row = int(pass.tasks.size());
       pass.tasks.push_back(
-          task(pass.plan.parts[i], pass.draws[i], logits.row(int(pass.tasks.size()))));
+          task(rows, pass.draws[std::size_t(row)], rows.draws + i, logits.row(row)));
+    }
+}
+
+/// Returns what the model is fed for a part. pending: the place of its token, if that is still
+/// being drawn.
+models::SequenceRows DraftStep::rows_for(const DraftRows& rows, const TokenId* pending) const {
+  models::SequenceRows out{.pages = rows.pages(), .start = rows.slot, .tokens = rows.read()};
+  out.drawn = pending;
+  out.features = features_of(rows);
+  out.logits_from = out.rows();
+  if (rows.draws >= 0 && parts_.model->block_tokens() > 0) {
+    out.masks = rows.draws + rows.drawn - rows.end();
+    out.logits_from += rows.draws - rows.end();
+  } else if (rows.draws >= 0) {
+    --out.logits_from;
+  }
+  if (const gpu::PageRef& state = rows.sequence->at.pages->state) {
+    out.state = state->id;
+    out.tentative = std::max(0, rows.slot + out.rows() - rows.sequence->at.length());
+  }
+  return out;
 }
 
 models::Features DraftStep::features_of(const DraftRows& rows) const {
@@ -179,21 +213,29 @@ models::Features DraftStep::features_of(const DraftRows& rows) const {
   return {parts_.target_pool.get(), features.pages->ids, features.count};
 }
 
-/// Binds the position from here on, unless it needs a row of q and there is none.
-void DraftStep::begin_drawing(const DraftRows& rows, Draw& draw) {
+/// Binds the positions from here on, up to one that needs a row of q for which there is none.
+void DraftStep::begin_drawing(const DraftRows& rows, std::span<Draw> draws) {
   const Frontier& at = rows.sequence->at;
-  if (at.spec->needs_q()) {
-    draw.q = rows_->take(rows.fork ? std::size_t(at.forking.window) + 1 : 0); // Windows go first.
-    if (!draw.q)
-      rows.chain().end_at(rows.draws);
-  }
-  rows.chain().bind(rows.draws + 1);
   const int known = rows.pending() ? rows.draws - 1 : rows.draws;
-  for (int i = at.log_length; i < known; ++i)
-    draw.prefix.push_back(rows.token_at(i));
+  bool lacking = false;
+  for (int i = 0; i < rows.drawn; ++i) {
+    Draw& draw = draws[std::size_t(i)];
+    for (int before = at.log_length; before < known; ++before)
+      draw.prefix.push_back(rows.token_at(before));
+    if (lacking || !at.spec->needs_q())
+      continue;
+    draw.q = rows_->take(rows.fork ? std::size_t(at.forking.window) + 1 : 0); // Windows go first.
+    lacking = !draw.q;
+    if (lacking)
+      rows.chain().end_at(rows.draws + i);
+  }
+  rows.chain().bind(rows.draws + rows.drawn);
 }
 
-gpu::ProposeTask DraftStep::task(const DraftRows& rows, Draw& draw, const float* logits) const {
+/// Returns how the token at a position is drawn. The penalties of one within a block do not count
+/// the block's tokens before it, which are being drawn, too.
+gpu::ProposeTask DraftStep::task(const DraftRows& rows, Draw& draw, int position,
+                                 const float* logits) const {
   const Frontier& at = rows.sequence->at;
   gpu::ProposeTask task;
   task.logits = logits;
@@ -203,7 +245,7 @@ gpu::ProposeTask DraftStep::task(const DraftRows& rows, Draw& draw, const float*
   task.rule = at.spec->judged_by();
   task.noise = at.spec->noise;
   task.unseen = draw.pending;
-  task.position = std::uint32_t(rows.draws);
+  task.position = std::uint32_t(position);
   task.attempt = rows.chain().attempt();
   task.guesses_wanted = at.forking.rows > 0 || at.forking.learns || at.early_end.least > 0;
   task.q = draw.q.get();
@@ -213,7 +255,7 @@ gpu::ProposeTask DraftStep::task(const DraftRows& rows, Draw& draw, const float*
 
 gpu::Work DraftStep::work() const {
   const Pass& last = pass(prepared_ - 1);
-  gpu::Work work{gpu::Work::Kind::draft, last.rows, int(last.plan.parts.size())};
+  gpu::Work work{gpu::Work::Kind::draft, last.rows + last.masks, int(last.plan.parts.size())};
   work.cache_width = parts_.model->cache_width();
   for (const DraftRows& rows : last.plan.parts) {
     const int end = rows.slot + int(rows.read().size());
@@ -256,11 +298,13 @@ void DraftStep::complete(base::TimePoint now) {
   last_end_ = now;
   if (pass.rows <= 2 * int(pass.tasks.size())) // The pass drafted, and did not mostly catch up.
     pace_.observe(now - begin, pass.plan.fork_rows);
-  std::size_t next_task = 0;
+  std::size_t next = 0;
   const auto share = (now - begin) / std::max<std::int64_t>(1, std::int64_t(pass.tasks.size()));
-  for (std::size_t i = 0; i < pass.plan.parts.size(); ++i) {
-    DraftRows& rows = pass.plan.parts[i];
-    complete(rows, pass.draws[i], rows.draws < 0 ? nullptr : &pass.tasks[next_task++], share);
+  for (DraftRows& rows : pass.plan.parts) {
+    const auto drawn = std::size_t(rows.drawn);
+    complete(rows, std::span(pass.draws).subspan(next, drawn),
+             std::span(pass.tasks).subspan(next, drawn), share);
+    next += drawn;
   }
   base::add(parts_.telemetry->drafted, pass.tasks.size());
   base::add(parts_.telemetry->forked, pass.plan.fork_rows);
@@ -269,9 +313,9 @@ void DraftStep::complete(base::TimePoint now) {
   pass.draws.clear();
 }
 
-/// Completes a part. drawn: null if the part drew nothing. share: its part of the pass's time.
-void DraftStep::complete(DraftRows& rows, Draw& draw, const gpu::ProposeTask* drawn,
-                         base::Duration share) {
+/// Completes a part. drawn: empty if the part drew nothing. share: of the pass's time, for a token.
+void DraftStep::complete(DraftRows& rows, std::span<Draw> draws,
+                         std::span<const gpu::ProposeTask> drawn, base::Duration share) {
   speculation::Chain& chain = rows.chain();
   if (rows.pending()) {
     if (chain.drawn() < rows.draws) // The pass before drew nothing that could be fed.
@@ -279,13 +323,15 @@ void DraftStep::complete(DraftRows& rows, Draw& draw, const gpu::ProposeTask* dr
     rows.tokens = {chain.token(rows.start)};
   }
   speculation::DraftPlanner::fed(rows);
-  if (!drawn)
+  if (drawn.empty())
     return;
-  chain.spent(share, pace_);
-  if (drawn->failed || lacks_q(rows, draw.q))
-    chain.end_at(rows.draws);
-  else
-    chain.put(rows.draws, drawn->token, std::move(draw.q), drawn->guesses);
+  chain.spent(share * std::int64_t(drawn.size()), pace_);
+  for (std::size_t i = 0; i < drawn.size(); ++i) {
+    const int position = rows.draws + int(i);
+    if (drawn[i].failed || lacks_q(rows, draws[i].q))
+      return chain.end_at(position);
+    chain.put(position, drawn[i].token, std::move(draws[i].q), drawn[i].guesses);
+  }
 }
 
 // Nobody waits for what an abandoned step left undone.

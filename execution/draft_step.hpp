@@ -1,4 +1,5 @@
-// The draft lane's work: each pass takes every sequence one token further, up to its chain's end.
+// The draft lane's work: each pass takes every sequence one token further, or a block of tokens if
+// the draft writes such, up to its chain's end.
 #pragma once
 
 #include "base/telemetry.hpp"
@@ -12,6 +13,7 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace paceline::execution {
@@ -62,7 +64,7 @@ public:
   void retire(const gpu::Retirement& how) override;
 
 private:
-  /// Further inputs of drawing a part's token.
+  /// Further inputs of drawing a token.
   struct Draw {
     std::vector<TokenId> prefix; ///< Output tokens that the log does not have (for penalties).
     speculation::QRow q;
@@ -70,11 +72,12 @@ private:
   };
   struct Pass {
     speculation::DraftPass plan;
-    std::vector<Draw> draws;             ///< One per part.
-    std::vector<gpu::ProposeTask> tasks; ///< Tasks of the parts that draw, in their order.
+    std::vector<Draw> draws;             ///< Of the parts that draw, in their order, as the next:
+    std::vector<gpu::ProposeTask> tasks; ///< One for each token drawn.
     std::vector<gpu::PageCopy> copies;
     models::Workspace* workspace = nullptr;
-    int rows = 0; ///< Rows fed.
+    int rows = 0;  ///< Rows fed.
+    int masks = 0; ///< Rows beside them that stand for tokens to be drawn.
     bool has_run = false;
     base::TimePoint begin;
   };
@@ -85,20 +88,23 @@ private:
   void take(std::vector<speculation::Frontier> news);
   void begin(speculation::DraftPass plan, const Pass* before, models::Workspace& workspace,
              base::TimePoint now);
+  models::SequenceRows rows_for(const speculation::DraftRows& rows, const TokenId* pending) const;
   models::Features features_of(const speculation::DraftRows& rows) const;
-  void begin_drawing(const speculation::DraftRows& rows, Draw& draw);
-  gpu::ProposeTask task(const speculation::DraftRows& rows, Draw& draw, const float* logits) const;
+  void begin_drawing(const speculation::DraftRows& rows, std::span<Draw> draws);
+  gpu::ProposeTask task(const speculation::DraftRows& rows, Draw& draw, int position,
+                        const float* logits) const;
   bool can_follow(const Pass& before);
   bool is_divided() const { return !parts_.device->shards().empty(); }
   gpu::Device& drawing_device() const;
   void map_columns();
   void draw(gpu::Operations& operations, Pass& pass) const;
   gpu::Tensor drawn_from(const Pass& pass) const;
-  void complete(speculation::DraftRows& rows, Draw& draw, const gpu::ProposeTask* drawn,
-                base::Duration share);
+  void complete(speculation::DraftRows& rows, std::span<Draw> draws,
+                std::span<const gpu::ProposeTask> drawn, base::Duration share);
 
   Parts parts_;
-  int drawable_; ///< Ids that both models have.
+  int drawable_;  ///< Ids that both models have.
+  int drawn_max_; ///< Most tokens that a pass draws.
   std::shared_ptr<DraftQueue> queue_;
   std::shared_ptr<models::Workspace> workspace_;
   std::unique_ptr<models::Workspace> workspace_behind_; ///< Made when it is first wanted.

@@ -15,4 +15,7 @@ inline constexpr int drafter_successes_per_failure = 8;
 /// fails.
 inline constexpr std::size_t passes_per_stage = 3;
 
+/// Logits of blocks that a draft's pass writes. More sequences than that draw in the next pass.
+inline constexpr std::size_t block_logits_bytes = 256u << 20;
+
 } // namespace paceline::execution::limits

@@ -54,7 +54,8 @@ struct KvLayout {
 };
 
 /// The place of each row of a batch. Row r is the token at `position[r]` of a sequence whose page
-/// numbers are `pages[sequence[r]]`. Rows of one sequence are consecutive and ascending. A page
+/// numbers are `pages[sequence[r]]`. Rows of one sequence are consecutive and ascending; where
+/// attention is all that is computed, several may have one position, up to which they see. A page
 /// that lies wholly before what its rows see (AttentionOptions::window) is not read, so it may
 /// belong to another sequence.
 struct RowMap {
@@ -287,7 +288,8 @@ public:
   /// without heads, keys and values alone.
   virtual void rope_store(Tensor qkv, int heads, const RopeTable& rope, const HeadNorms& norms,
                           const RowMap& rows, const KvLayer& cache) = 0;
-  /// Computes causal attention of each row over the positions it sees, through the page tables.
+  /// Computes attention of each row over the positions up to its own that it sees, through the page
+  /// tables.
   /// Pages that no row of the call sees are not touched.
   /// out: [rows, heads * head_dim]; queries are the first columns of qkv.
   virtual void attention(Tensor out, Tensor qkv, int heads, const AttentionOptions& options,

@@ -37,6 +37,8 @@ int ModelConfig::widest_head() const {
 }
 
 int ModelConfig::features() const {
+  if (drafts_blocks())
+    return 0;
   if (fusion)
     return reads_keys() ? fusion->width : hidden;
   int all = int(taps.size()) * hidden;

@@ -47,6 +47,7 @@ struct LayerConfig {
   bool keys_as_values = false; ///< Its values are its keys before their norm and rotation.
   /// Its keys and values are those of a layer of the model that a head is on (Joint::whole).
   bool keys_given = false;
+  bool both_ways = false; ///< Rows of a block see those behind them, too (Joint::context).
 };
 
 /// A table of learned positions, one row for each, which is added to the embedding (Radford et al.
@@ -100,11 +101,13 @@ struct MixtureConfig {
 
 /// How a head joins a token's embedding with the hidden states of another model.
 enum class Joint {
-  beside, ///< Attention of its first block reads both (EAGLE-3: Li et al. 2025, section 3).
-  before, ///< A product makes one row of both, which a common block reads (multi-token prediction:
-          ///< DeepSeek-AI 2024, section 2.2).
-  whole,  ///< A product makes one row of both as they are, and blocks attend to keys and values of
-          ///< the other model (Gemma 4's assistants, 2026).
+  beside,  ///< Attention of its first block reads both (EAGLE-3: Li et al. 2025, section 3).
+  before,  ///< A product makes one row of both, which a common block reads (multi-token prediction:
+           ///< DeepSeek-AI 2024, section 2.2).
+  whole,   ///< A product makes one row of both as they are, and blocks attend to keys and values of
+           ///< the other model (Gemma 4's assistants, 2026).
+  context, ///< The hidden states are keys and values of every layer, for a block of rows that
+           ///< stands behind them (DFlash: Chen et al. 2026, block_drafter.hpp).
 };
 
 /// An output head that says a part of its ids for each row: those of the `used` clusters that the
@@ -117,7 +120,7 @@ struct ClusterConfig {
 };
 
 /// The further configuration of a head on another model (head.hpp), which reads, with its own
-/// token's embedding, hidden states of that model at the position before.
+/// token's embedding, hidden states of that model at the position before, or at all before it.
 struct FusionConfig {
   Joint joint = Joint::beside;
   int features = 0;   ///< Numbers that the other model leaves for a position.
@@ -128,6 +131,8 @@ struct FusionConfig {
   /// features are; the first of `features`, before keys and values.
   int width = 0;
   std::optional<ClusterConfig> clusters; ///< None: it says all ids.
+  int block = 0;    ///< Joint::context: rows of a block, that of the token before it included.
+  TokenId mask = 0; ///< The token that all others of its rows read.
 };
 
 /// The configuration of a transformer; every field was range-checked.
@@ -197,6 +202,8 @@ struct ModelConfig {
   }
   /// Returns whether a head reads the rows behind the last layer.
   bool taps_end() const { return !taps.empty() && taps.back() == layers; }
+  /// Returns whether it drafts blocks, from which nothing goes on.
+  bool drafts_blocks() const { return fusion && fusion->joint == Joint::context; }
   /// Returns how many numbers stay in the pages for each position.
   int features() const;
   /// Returns whether a head reads keys and values of the other model.

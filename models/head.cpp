@@ -1,5 +1,6 @@
 #include "models/head.hpp"
 
+#include "models/dflash.hpp"
 #include "models/eagle3.hpp"
 #include "models/gemma4_assistant.hpp"
 #include "models/load.hpp"
@@ -8,13 +9,32 @@
 #include "models/transformer.hpp"
 #include "text/json.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace paceline::models {
 namespace {
 
-constexpr std::string_view eagle3_prefix = "eagle3:";
-constexpr std::string_view gemma4_prefix = "gemma4-assistant:";
+/// A kind of head whose files are a folder of their own. The name of a draft is that of the kind, a
+/// colon, and the folder's.
+struct HeadKind {
+  std::string_view prefix;
+  const char* role; ///< For errors.
+  Result<HeadSource> (*open)(const std::string& folder, const ModelConfig& target,
+                             const std::string& target_name);
+};
+constexpr HeadKind head_kinds[] = {
+    {"eagle3:", "eagle3", open_eagle3},
+    {"dflash:", "dflash", open_dflash},
+    {"gemma4-assistant:", "gemma4-assistant", open_gemma4_assistant}};
+
+/// Returns null if the name is of no such kind.
+const HeadKind* kind_of(std::string_view name) {
+  const auto kind = std::ranges::find_if(
+      head_kinds, [&](const HeadKind& each) { return name.starts_with(each.prefix); });
+  return kind == std::end(head_kinds) ? nullptr : kind;
+}
 
 std::vector<TokenId> says_by_target(const std::vector<TokenId>& target_ids, int vocabulary) {
   if (target_ids.empty())
@@ -28,22 +48,17 @@ std::vector<TokenId> says_by_target(const std::vector<TokenId>& target_ids, int 
 } // namespace
 
 bool is_head_draft(std::string_view name) {
-  return name == mtp_draft || name.starts_with(eagle3_prefix) || name.starts_with(gemma4_prefix);
+  return name == mtp_draft || kind_of(name);
 }
 
 Result<HeadSource> open_head(const std::string& name, const CheckpointSource& source,
                              const ModelConfig& target) {
   if (name == mtp_draft)
     return open_mtp(source, target);
-  if (name.starts_with(gemma4_prefix))
-    return resolve_model_path(name.substr(gemma4_prefix.size()), "gemma4-assistant")
-        .and_then([&](const std::string& folder) {
-          return open_gemma4_assistant(folder, target, source.location());
-        });
-  return resolve_model_path(name.substr(eagle3_prefix.size()), "eagle3")
-      .and_then([&](const std::string& folder) {
-        return open_eagle3(folder, target, source.location());
-      });
+  const HeadKind& kind = *kind_of(name);
+  return resolve_model_path(name.substr(kind.prefix.size()), kind.role)
+      .and_then(
+          [&](const std::string& folder) { return kind.open(folder, target, source.location()); });
 }
 
 Result<Head> load_head(HeadSource head, const std::shared_ptr<const Model>& target,

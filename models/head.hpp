@@ -1,8 +1,10 @@
-// Heads on the target: one block that drafts from the target's hidden states.
+// Heads on the target: a few layers that draft from the target's hidden states (features), which it
+// leaves in its pages.
 //
-// A row of a head reads a token and the features of the position before, which the target leaves in
-// its pages. It gives logits for the position behind the token and features of the token's
-// position, from which the head goes on where the target has none yet.
+// A row of most heads reads a token and the features of the position before. It gives logits for
+// the position behind the token and features of the token's position, from which the head goes on
+// where the target has none yet. A drafter of blocks (block_drafter.hpp) reads the features of all
+// positions, and gives logits for several positions at once.
 #pragma once
 
 #include "models/checkpoint/source.hpp"
@@ -18,8 +20,8 @@
 namespace paceline::models {
 
 /// Returns whether a drafter's name (EngineOptions::drafters) is that of a head: "mtp", which the
-/// checkpoint brings itself (mtp.hpp), or "eagle3:DIR" (eagle3.hpp) or "gemma4-assistant:DIR"
-/// (gemma4_assistant.hpp), a folder or a hub id.
+/// checkpoint brings itself (mtp.hpp), or "eagle3:DIR", "dflash:DIR" or "gemma4-assistant:DIR", a
+/// folder or a hub id (eagle3.hpp, dflash.hpp, gemma4_assistant.hpp).
 bool is_head_draft(std::string_view name);
 
 /// Opens the head of this name. source, target: of the target, and its configuration.

@@ -14,7 +14,7 @@ namespace paceline::models {
 struct HeadSource {
   std::string location;
   const char* layout = ""; ///< "original", "speculators", "mtp", "gemma4-assistant"
-  ModelConfig model;       ///< Configuration of its block, with `fusion` set.
+  ModelConfig model;       ///< Configuration of its layers, with `fusion` set.
   /// What it reads of the target (ModelConfig::taps).
   std::vector<int> taps;
   std::vector<int> key_taps; ///< ModelConfig::key_taps

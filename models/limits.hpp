@@ -40,6 +40,9 @@ inline constexpr std::size_t rope_table_bytes_max = 2u << 30;
 /// A pass of a draft, or of a target in stages, whose passes in flight lie on one chain, has no
 /// more rows of a sequence that may be taken back.
 inline constexpr int tentative_max = 4 * (sampling::limits::window_max + 1);
+/// A head that reads more layers of its target, or a drafter of longer blocks, is refused.
+inline constexpr int tapped_layers_max = 64;
+inline constexpr int block_rows_max = 1024;
 /// A scripted model that looks back further is refused.
 inline constexpr int scripted_memory_max = 64;
 

@@ -1,6 +1,7 @@
 #include "models/load.hpp"
 
 #include "gpu/stacked_weight.hpp"
+#include "models/block_drafter.hpp"
 #include "models/loader.hpp"
 #include "models/shards.hpp"
 #include "models/stage_elsewhere.hpp"
@@ -306,6 +307,9 @@ private:
                                      "int8",
                                      text::shown_path(location_), info.weights));
     info.shards = int(stages_[i].weights.size());
+    if (config_.drafts_blocks())
+      return make_block_drafter(config_, std::move(stages_[i].weights.front()), std::move(info),
+                                devices_[i]);
     return make_transformer(config_, std::move(stages_[i].weights), std::move(info), devices_[i]);
   }
 

@@ -43,6 +43,9 @@ struct SequenceRows {
   const TokenId* drawn = nullptr;
   /// Features that a head on another model (head.hpp) reads; behind them it goes on from its own.
   Features features{};
+  /// Rows behind the tokens that stand for tokens to be drafted, of a model that drafts blocks
+  /// (Model::block_tokens). `logits_from` counts them with the tokens.
+  int masks = 0;
   /// The sequence so many before this one in the batch (none of these takes the fast path) has rows
   /// for the positions from `shared_from` up to `start`, which these rows see: their keys and
   /// values are stored in `pages`, too. 0: there is none.
@@ -61,7 +64,7 @@ struct SequenceRows {
   int snapshot_at = 0;
 
   int rows() const { return int(tokens.size()); }
-  int logit_rows() const { return int(tokens.size()) - logits_from; }
+  int logit_rows() const { return rows() + masks - logits_from; }
 };
 
 /// Memory for the forward passes of one lane, one at a time. logits: [logit rows, vocabulary], in
@@ -111,6 +114,9 @@ public:
   /// Returns whether a stage leaves only the rows whose logits are asked for, in their order,
   /// because only the head is behind it.
   virtual bool leaves_wanted() const { return false; }
+  /// Returns how many tokens behind the last committed one a pass drafts at most, each knowing
+  /// nothing of the others (SequenceRows::masks). 0: it drafts the one behind what it reads.
+  virtual int block_tokens() const { return 0; }
   /// Returns the weights that every step reads from end to end, and so the least cost of a step.
   virtual std::vector<std::shared_ptr<const gpu::Weight>> step_weights() const { return {}; }
   /// Returns the weights of experts, which a step reads in part.

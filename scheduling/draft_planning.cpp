@@ -56,6 +56,11 @@ bool DraftPlanning::speculates(const Sequence& s, base::TimePoint now) const {
          plan_for(s).mode != SpeculationMode::off;
 }
 
+/// Returns the part of a window that a block has room for: nothing drafts what is behind.
+int DraftPlanning::within_block(int window) const {
+  return config_.policy.block > 0 ? std::min(window, config_.policy.block) : window;
+}
+
 /// Says whether a look-up drafts for the sequence, beside the model or alone.
 bool DraftPlanning::looks_up(const Sequence& s) const {
   return config_.policy.lookup && s.spec->lookup_drafts;
@@ -80,7 +85,7 @@ Plan DraftPlanning::plan_for(const Sequence& s) const {
     plan.window = longest;
     plan.form_alone = true;
   }
-  plan.form_window = std::max(plan.window, longest);
+  plan.form_window = within_block(std::max(plan.window, longest));
   const int remembered = 3 * (plan.form_window + 1); // as in `windows_ahead`
   plan.lookahead = std::min(plan.lookahead, speculation::limits::chain_positions - remembered);
   return plan;
@@ -102,7 +107,7 @@ Plan DraftPlanning::plan_of_drafters(const Sequence& s) const {
     plan.window = policy_.lookup_window();
   plan.window = std::max(plan.window, 1);
   if (s.spec->window > 0)
-    plan.window = s.spec->window;
+    plan.window = within_block(s.spec->window);
   else if (s.share)
     plan.window = s.share->window;
   if (s.share && !s.share->ahead)
@@ -141,7 +146,8 @@ Drafters DraftPlanning::drafters(const Sequence& s, const Plan& plan) const {
   if (plan.form_alone)
     return {false, false, 0, plan.form_window};
   const double model = shrunk(s.model_acceptance, policy_.model_acceptance());
-  return {plan.model, looks_up, plan.model ? model - policy_.cost_ratio() : 0, plan.form_window};
+  const double chance = plan.model ? model - policy_.token_cost(plan.window) : 0;
+  return {plan.model, looks_up, chance, plan.form_window};
 }
 
 /// Returns the time of a pass of the draft. rows: of the target's step, to whose time the prior is
@@ -172,8 +178,11 @@ speculation::ShareTerms DraftPlanning::share_terms(int rows, double context, boo
   const double covered = hidden ? step_seconds(rows, context) : 0;
   // A lookahead has one token more, and begins half a pass late: the verdict before it finds the
   // draft in the middle of a pass.
-  const double ahead = hidden ? 1.5 : 0;
-  terms.drafting = [=](int window) { return std::max(0.0, (window + ahead) * pass - covered); };
+  terms.drafting = [=, this](int window) {
+    const double passes =
+        hidden ? config_.policy.passes(window + 1) + 0.5 : config_.policy.passes(window);
+    return std::max(0.0, passes * pass - covered);
+  };
   terms.seconds = [this, context](int of) { return step_seconds(of, context); };
   return terms;
 }

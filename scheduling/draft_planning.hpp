@@ -64,6 +64,7 @@ public:
 private:
   int windows_ahead(int window) const;
   double rows_cost(int rows) const;
+  int within_block(int window) const;
   bool looks_up(const Sequence& s) const;
   bool repeats(const Sequence& s, const speculation::Plan& plan) const;
   speculation::Plan plan_of_drafters(const Sequence& s) const;

@@ -39,10 +39,11 @@ WindowWaits::StepNow WindowWaits::step_now() const {
   return now;
 }
 
-/// Returns the passes of the draft that are worth waiting for. Late sequences gain a token with
-/// each pass, and everybody waits for it: the pass is worth what they gain less what all bring in
-/// that time. A sequence that goes without its window now drafts the next one under the step.
-int WindowWaits::passes_worth_waiting(std::span<const Sequence* const> late) const {
+/// Returns how many tokens of the draft are worth waiting for. Late sequences gain a token with
+/// each pass, or several, and everybody waits for it: the pass is worth what they gain less what
+/// all bring in that time. A sequence that goes without its window now drafts the next one under
+/// the step.
+int WindowWaits::tokens_worth_waiting(std::span<const Sequence* const> late) const {
   const StepNow now = step_now();
   int missing = 0;
   std::vector<speculation::OverlappedSequence> gaining;
@@ -57,7 +58,7 @@ int WindowWaits::passes_worth_waiting(std::span<const Sequence* const> late) con
   const double per_second = now.tokens / step;
   const double pass = planning_.draft_seconds(now.rows);
   double best = 0;
-  int passes = 0;
+  int tokens = 0;
   for (int more = 0, waited = 1; waited <= missing; ++waited) {
     double gain = 0;
     for (std::size_t i = 0; i < late.size(); ++i) {
@@ -66,12 +67,13 @@ int WindowWaits::passes_worth_waiting(std::span<const Sequence* const> late) con
       more += bound + waited <= late[i]->window;
     }
     const double longer = planning_.step_seconds(now.rows + more, now.context) - step;
-    if (const double worth = gain - per_second * (waited * pass + longer); worth > best) {
+    const double drafting = config_.policy.passes(waited) * pass;
+    if (const double worth = gain - per_second * (drafting + longer); worth > best) {
       best = worth;
-      passes = waited;
+      tokens = waited;
     }
   }
-  return passes;
+  return tokens;
 }
 
 bool WindowWaits::any_ready(base::TimePoint now) const {
@@ -92,9 +94,9 @@ bool WindowWaits::begin(Turn& turn) {
     else if (s.bound() < s.window)
       if_it_pays.push_back(&s);
   }
-  if (const int passes = if_it_pays.empty() ? 0 : passes_worth_waiting(if_it_pays))
+  if (const int tokens = if_it_pays.empty() ? 0 : tokens_worth_waiting(if_it_pays))
     for (const Sequence* s : if_it_pays)
-      late.windows.emplace_back(s->chain, s->length() + std::min(s->window, s->bound() + passes));
+      late.windows.emplace_back(s->chain, s->length() + std::min(s->window, s->bound() + tokens));
   if (late.windows.empty())
     return false;
   wait_ = Wait{++tickets_, turn.now};

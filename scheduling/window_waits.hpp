@@ -66,7 +66,7 @@ private:
   };
   StepNow step_now() const;
   speculation::OverlappedSequence overlapped(const Sequence& s) const;
-  int passes_worth_waiting(std::span<const Sequence* const> late) const;
+  int tokens_worth_waiting(std::span<const Sequence* const> late) const;
 
   Sequences& sequences_;
   const SchedulerConfig& config_;

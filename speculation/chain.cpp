@@ -32,7 +32,7 @@ void Chain::begin_fork(int start, int end, int frontier, int fork) {
 
 int Chain::next(int under_way) const {
   const int position = drawn_.load(std::memory_order_relaxed) + under_way;
-  if (closed() || position >= std::min(limit(), end_.load(std::memory_order_relaxed)))
+  if (closed() || position >= reach())
     return -1;
   return position;
 }

@@ -93,6 +93,8 @@ public:
   /// Returns the next position to draw, or -1 when there is none now (limit reached, closed or
   /// ended). under_way: positions before it that are being drawn.
   int next(int under_way = 0) const;
+  /// Returns one past the last position that may be drawn as things are.
+  int reach() const { return std::min(limit(), end_.load(std::memory_order_relaxed)); }
   /// Announces that positions up to `end` (one past the last) are drawn next, before any of them
   /// is.
   void bind(int end);

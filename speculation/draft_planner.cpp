@@ -80,7 +80,7 @@ DraftPass DraftPlanner::plan() {
     whole += writes_forks(s);
   }
   pass.hurries = late > 0;
-  int budget = limits::draft_prefill_chunk;
+  Budget budget{limits::draft_prefill_chunk, limits_.drawn};
   for (auto& [id, s] : sequences_) {
     const Reach reach = reach_of(s);
     const bool left_out = pass.hurries && reach.far();
@@ -155,43 +155,67 @@ int DraftPlanner::read_for_good(const DraftSequence& s) const {
   return features.pages && s.settled < std::min(fed, features.count + 1) ? s.settled : fed;
 }
 
+/// Returns the position that is drawn next; -1: there is none, for now or at all.
+int DraftPlanner::next_to_draw(const DraftSequence& s, int context) const {
+  Chain& chain = *s.at.chain;
+  const int draws = s.at.drafters.model ? chain.next() : -1;
+  if (draws < 0)
+    return -1;
+  const bool read = !s.at.features.pages || s.at.length() <= s.at.features.count + 1;
+  const bool fits = limits_.block > 0 ? draws < context : slot(s, draws) <= context;
+  if (read && fits && !s.at.early_end.is_before(draws, chain, s.at.length()))
+    return limits_.block == 0 || draws < s.at.length() + limits_.block ? draws : -1;
+  chain.end_at(draws); // It is not wanted, or needs a token that has no room, or no features.
+  return -1;
+}
+
+/// Returns how many positions are drawn from this one on. What a constraint forbids depends on the
+/// token before. A verdict may meanwhile have lowered the chain's limit to where it stands.
+int DraftPlanner::drawn_from(const DraftSequence& s, int draws, int context) const {
+  if (limits_.block == 0 || s.at.spec->warping.constraint)
+    return 1;
+  const int end = std::min({s.at.chain->reach(), s.at.length() + limits_.block, context});
+  return std::max(1, end - draws);
+}
+
 DraftPlanner::Reach DraftPlanner::reach_of(const DraftSequence& s) const {
   const int context = this->context(s);
   const int fed = read_for_good(s);
   const bool drafts = s.at.drafters.model;
-  int draws = drafts ? s.at.chain->next() : -1;
-  if (draws >= 0 && s.at.early_end.is_before(draws, *s.at.chain, s.at.length())) {
-    s.at.chain->end_at(draws);
-    draws = -1;
-  }
-  const auto reach = [&](int start, int end, int drawn) {
-    return Reach{start, end, drawn, slot(s, end) - slot(s, start)};
+  const auto reach = [&](int start, int end, int draws, int drawn) {
+    return Reach{start, end, draws, drawn, slot(s, end) - slot(s, start)};
   };
-  const bool read = !s.at.features.pages || s.at.length() <= s.at.features.count + 1;
-  if (draws >= 0 && read && slot(s, draws) <= context)
-    return reach(std::min(fed, draws - 1), draws, draws); // again: the last one's logits are needed
-  if (draws >= 0) // its logits would need a token that has no room, or no features
-    s.at.chain->end_at(draws);
+  if (const int draws = next_to_draw(s, context); draws >= 0) {
+    const int end = limits_.block > 0 ? s.at.length() : draws;
+    const int start = std::min(fed, end - 1); // again: the last one's logits are needed
+    return reach(start, end, draws, drawn_from(s, draws, context));
+  }
   const int end = end_within(s, context);
   const bool later = !drafts && end - fed <= limits::reading_lag;
-  return reach(std::min(fed, end), later ? std::min(fed, end) : end, -1);
+  return reach(std::min(fed, end), later ? std::min(fed, end) : end, -1, 0);
 }
 
 void DraftPlanner::add_rows(DraftPass& pass, DraftSequence& s, const Reach& reach,
-                            int& budget) const {
+                            Budget& budget) const {
+  if (reach.draws >= 0 && budget.drawn == 0)
+    return; // The next pass has room.
   DraftRows rows;
   rows.sequence = &s;
   rows.start = reach.start;
   rows.slot = slot(s, reach.start);
   int position = reach.start;
   for (; position < reach.end; ++position) {
-    if (reach.far() && (budget -= count(s, position)) < 0)
+    if (reach.far() && (budget.rows -= count(s, position)) < 0)
       break;
     add_token(rows, position);
   }
   if (position == reach.start)
     return;
-  rows.draws = position == reach.end ? reach.draws : -1;
+  if (reach.draws >= 0 && position == reach.end) {
+    rows.draws = reach.draws;
+    rows.drawn = std::min(reach.drawn, budget.drawn);
+    budget.drawn -= rows.drawn;
+  }
   pass.parts.push_back(std::move(rows));
 }
 
@@ -213,6 +237,7 @@ void DraftPlanner::add_forks(DraftPass& pass, DraftSequence& s) {
     rows.fork = fork;
     rows.start = rows.slot = fork->fed;
     rows.draws = fork->chain->next();
+    rows.drawn = rows.draws >= 0 ? 1 : 0; // A verdict may have closed it.
     rows.tokens.push_back(rows.token_at(fork->fed));
     pass.parts.push_back(std::move(rows));
     ++pass.fork_rows;
@@ -235,6 +260,7 @@ DraftPass DraftPlanner::plan_behind(const DraftPass& before) const {
     rows.start = rows.slot = part.draws;
     rows.tokens = {0};
     rows.draws = draws;
+    rows.drawn = 1;
     rows.follows = int(i);
     pass.hurries |= draws < part.chain().window_end();
     pass.parts.push_back(std::move(rows));

@@ -10,6 +10,7 @@
 #include "speculation/frontier.hpp"
 #include "text/vocabulary_map.hpp"
 
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -37,13 +38,14 @@ struct DraftSequence {
 };
 
 /// The part of a pass that one sequence, or one of its forks, has: the tokens that are fed, and the
-/// position that is drawn after them.
+/// position that is drawn after them, or the positions, if the draft writes blocks.
 struct DraftRows {
   DraftSequence* sequence = nullptr;
   Fork* fork = nullptr;        ///< Null for the sequence's own chain.
   int start = 0;               ///< Position of the first token fed.
   std::vector<TokenId> tokens; ///< Tokens to feed; a placeholder where the token is pending.
   int draws = -1;              ///< Position to draw; -1: the part only catches up.
+  int drawn = 0;               ///< How many are drawn, from there on.
   /// What a draft with a vocabulary of its own reads for the tokens, and how many for each of them.
   std::vector<TokenId> readings;
   std::vector<int> counts;
@@ -52,6 +54,8 @@ struct DraftRows {
   int follows = -1;
 
   bool pending() const { return follows >= 0; }
+  /// Returns the position behind the tokens.
+  int end() const { return start + int(tokens.size()); }
   /// Returns the tokens as the draft reads them.
   const std::vector<TokenId>& read() const { return counts.empty() ? tokens : readings; }
   Chain& chain() const { return fork ? *fork->chain : *sequence->at.chain; }
@@ -61,7 +65,8 @@ struct DraftRows {
   TokenId token_at(int position) const;
 };
 
-/// A pass takes every sequence one token further, as far as its chain reaches.
+/// A pass takes every sequence one token further, or a block of tokens, as far as its chain
+/// reaches.
 struct DraftPass {
   std::vector<DraftRows> parts;
   int fork_rows = 0;       ///< Parts that belong to forks.
@@ -72,6 +77,10 @@ struct DraftPass {
 struct DraftLimits {
   int context = 0;   ///< Positions that the draft can take.
   int fork_rows = 0; ///< Most parts of a pass that belong to forks, over all sequences.
+  /// Positions behind the last committed token that a pass can draw, each of which knows nothing of
+  /// the others (models::Model::block_tokens); 0: it draws the one behind what it has read.
+  int block = 0;
+  int drawn = std::numeric_limits<int>::max(); ///< Most positions that a pass draws.
 };
 
 /// Plans the passes of the draft's lane. A window that somebody waits for, or will soon, goes
@@ -86,6 +95,11 @@ struct DraftLimits {
 /// before are there, and the tokens that it drafted itself with its own features. The last row of a
 /// page then depends on a token behind the page, so its pages are not shared either. It has no
 /// forks, since nobody copies the features that they would go on from.
+///
+/// A head that writes blocks reads committed tokens only. Its pass draws as many positions as the
+/// chain has room for, within the block: one, where each token decides what may come behind it. It
+/// draws no further before the next verdict brings features: nobody waits for that, since windows
+/// are not longer than blocks. A block takes slots up to its last position.
 ///
 /// A recurrent draft has a state for each sequence beside its pages, which holds committed tokens
 /// only, and what it has read of one chain. So it has no forks either, and shares nothing.
@@ -122,6 +136,7 @@ private:
     int start = 0;
     int end = 0;
     int draws = -1;
+    int drawn = 0;    ///< Positions to draw.
     int rows = 0;     ///< Rows that feeding them takes.
     bool far() const; ///< Whether it is too much for a pass that draws: it then catches up first.
   };
@@ -132,8 +147,15 @@ private:
   int end_within(const DraftSequence& s, int context) const;
   bool shares(const DraftSequence& s) const { return !map_ && s.in_pages(); }
   int read_for_good(const DraftSequence& s) const;
+  /// What a pass may still read of prompts, and draw.
+  struct Budget {
+    int rows;
+    int drawn;
+  };
+  int next_to_draw(const DraftSequence& s, int context) const;
+  int drawn_from(const DraftSequence& s, int draws, int context) const;
   Reach reach_of(const DraftSequence& s) const;
-  void add_rows(DraftPass& pass, DraftSequence& s, const Reach& reach, int& budget) const;
+  void add_rows(DraftPass& pass, DraftSequence& s, const Reach& reach, Budget& budget) const;
   void add_token(DraftRows& rows, int position) const;
   static bool may_fork(const DraftSequence& s);
   static bool writes_forks(const DraftSequence& s);

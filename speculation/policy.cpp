@@ -28,31 +28,6 @@ constexpr double guesses_wanted = 64;    // rejections, before forks are judged 
 constexpr int rounds_per_tree = 8;
 constexpr int rounds_per_guess = 8; // rounds between looks at guesses, afterwards
 
-/// Returns the tokens in the time of a plain step if the next window of K is drafted during a step.
-/// A step finds its window all there, or waits for the best number of passes. v: of each window up
-/// to K.
-double overlapped_rate(double a, double c, std::span<const double> v) {
-  const int window = int(v.size()) - 1;
-  const double hit = theory::chain_hit(a, window);
-  const double tokens = theory::expected_tokens(a, window);
-  double best = 0;
-  for (int waited = 0; waited <= window; ++waited) {
-    const double part_hits = theory::chain_hit(a, waited);
-    const double there = part_hits / (1 - hit + part_hits); // share of steps that find it all there
-    const auto seconds = [&](double step, double hits) {
-      const double ahead = (window + 1) * c;
-      // A miss that finds the draft at work waits for half a pass more.
-      const double late = waited > 0 && ahead >= step ? c / 2 : 0;
-      return hits * std::max(step, ahead) + (1 - hits) * (step + waited * c + late);
-    };
-    const double rate =
-        (there * tokens + (1 - there) * theory::expected_tokens(a, waited)) /
-        (there * seconds(v.back(), hit) + (1 - there) * seconds(v[std::size_t(waited)], part_hits));
-    best = std::max(best, rate);
-  }
-  return best;
-}
-
 } // namespace
 
 SpeculationPolicy::Strategy SpeculationPolicy::strategy_of(SpeculationMode mode) {
@@ -82,7 +57,7 @@ double SpeculationPolicy::acceptance() const {
 /// Returns the cost of drafting that is waited for. Behind a hit nobody waits for the draft.
 double SpeculationPolicy::drafting_cost(SpeculationMode mode, int window, double acceptance) const {
   const double exposed = mode == SpeculationMode::overlap ? 1 - hit(acceptance, window) : 1;
-  return window * exposed * cost_ratio();
+  return options_.passes(window) * exposed * cost_ratio();
 }
 
 double SpeculationPolicy::cost_ratio() const {
@@ -220,6 +195,32 @@ int SpeculationPolicy::best_window(double acceptance,
   return share_windows({{WindowGains::synchronous(acceptance, terms.longest)}}, terms).windows[0];
 }
 
+/// Returns the tokens in the time of a plain step if the next window of K is drafted during a step.
+/// A step finds its window all there, or waits for the best number of passes. v: of each window up
+/// to K.
+double SpeculationPolicy::overlapped_rate(double a, double c, std::span<const double> v) const {
+  const int window = int(v.size()) - 1;
+  const double hit = theory::chain_hit(a, window);
+  const double tokens = theory::expected_tokens(a, window);
+  double best = 0;
+  for (int waited = 0; waited <= window; ++waited) {
+    const double part_hits = theory::chain_hit(a, waited);
+    const double there = part_hits / (1 - hit + part_hits); // share of steps that find it all there
+    const auto seconds = [&](double step, double hits) {
+      const double ahead = options_.passes(window + 1) * c;
+      // A miss that finds the draft at work waits for half a pass more.
+      const double late = waited > 0 && ahead >= step ? c / 2 : 0;
+      return hits * std::max(step, ahead) +
+             (1 - hits) * (step + options_.passes(waited) * c + late);
+    };
+    const double rate =
+        (there * tokens + (1 - there) * theory::expected_tokens(a, waited)) /
+        (there * seconds(v.back(), hit) + (1 - there) * seconds(v[std::size_t(waited)], part_hits));
+    best = std::max(best, rate);
+  }
+  return best;
+}
+
 int SpeculationPolicy::best_overlapped(double a, double c) const {
   std::vector<double> v{1};
   double best = 0;
@@ -243,7 +244,7 @@ void SpeculationPolicy::choose_windows() {
   };
   choose(Strategy::sync, [&] {
     return least_chance() > 0 ? options_.window_limit
-                              : best_window(a, [c](int k) { return k * c; });
+                              : best_window(a, [&](int k) { return options_.passes(k) * c; });
   });
   choose(Strategy::overlap, [&] { return best_overlapped(a, c); });
   if (options_.lookup)

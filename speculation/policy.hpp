@@ -5,9 +5,11 @@
 #include "speculation/estimates.hpp"
 #include "speculation/window_shares.hpp"
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <optional>
+#include <span>
 
 namespace paceline::speculation {
 
@@ -40,6 +42,10 @@ struct PolicyOptions {
   double prior_cost_ratio = 0.1; ///< c, from the models' sizes.
   bool lookup = false;           ///< A look-up drafts beside the model, at no cost.
   bool early_ends = false;       ///< The draft can end a window early (EarlyEnd).
+  int block = 0; ///< Tokens that a pass of the draft writes at once, at most; 0: it writes one.
+
+  /// Returns how many passes a window takes, or its lookahead.
+  int passes(int tokens) const { return block > 0 ? (tokens + block - 1) / block : tokens; }
 };
 
 /// Seconds that a step of the target with so many rows takes, as far as is known; 0: unknown.
@@ -77,6 +83,11 @@ public:
   /// decoding would have brought while the sequence waits.
   double drafting_cost(SpeculationMode mode, int window, double acceptance) const;
   double cost_ratio() const; ///< Smoothed c, at the present number of sequences.
+  /// Returns the price of a token of the draft, in target steps: its part of the passes for windows
+  /// like this one.
+  double token_cost(int window) const {
+    return cost_ratio() * options_.passes(window) / std::max(1, window);
+  }
   /// Returns when windows that are waited for end early: where a token should bring less than is
   /// decoded in the time of its pass and its row.
   EarlyEnd early_end() const;
@@ -133,6 +144,7 @@ private:
   double token_seconds() const;
   double least_chance() const;
   int best_window(double acceptance, const std::function<double(int)>& drafting) const;
+  double overlapped_rate(double a, double c, std::span<const double> v) const;
   int best_overlapped(double a, double c) const;
   void choose_windows();
   void choose_lookahead();

@@ -53,13 +53,15 @@ void add_draft_option(CLI::App& app, EngineOptions& engine) {
          "What drafts: a model (a .gguf file, a folder or a name), self:FORMAT (the target "
          "itself, quantized to "
          "mxfp4, mxfp6 ...), mtp (the block that the target's checkpoint brings for it), "
-         "eagle3:DIR (an EAGLE-3 head on it), gemma4-assistant:DIR (the drafter that ships with a "
-         "Gemma 4), suffix or ngram (looked up in the text), none, or "
+         "eagle3:DIR (an EAGLE-3 head on it), dflash:DIR (a DFlash drafter on it), "
+         "gemma4-assistant:DIR (the drafter that ships with a Gemma 4), "
+         "suffix or ngram (looked up in the text), none, or "
          "auto: demo for the target demo, mtp where there is one, else suffix; suffix and a model: "
          "both")
       ->allow_extra_args(false)
       ->default_str(engine.drafters.front())
-      ->type_name("MODEL|self:FORMAT|mtp|eagle3:DIR|gemma4-assistant:DIR|suffix|ngram|none");
+      ->type_name("MODEL|self:FORMAT|mtp|eagle3:DIR|dflash:DIR|gemma4-assistant:DIR|suffix|ngram|"
+                  "none");
 }
 
 CLI::Option* add_mode_option(CLI::App& app, EngineOptions& engine) {

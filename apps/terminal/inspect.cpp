@@ -128,9 +128,9 @@ Command add_inspect(CLI::App& program) {
   app->add_option(
          "-d,--draft-model", options->draft,
          "Show this one too, and whether they pair; self:FORMAT: the model itself, quantized; "
-         "mtp: the block that it brings to draft; eagle3:DIR: an EAGLE-3 head on it; "
-         "gemma4-assistant:DIR: the drafter that ships with a Gemma 4; suffix, ngram, "
-         "none or auto: as for generate")
+         "mtp: the block that it brings to draft; eagle3:DIR: an EAGLE-3 head on it; dflash:DIR: a "
+         "DFlash drafter on it; gemma4-assistant:DIR: the drafter that ships with a Gemma 4; "
+         "suffix, ngram, none or auto: as for generate")
       ->type_name("MODEL");
   add_weight_format(*app, "--weights", options->weights,
                     "Show the memory with blocks quantized to mxfp8, mxfp6, mxfp4 ...");

@@ -42,7 +42,8 @@ GraphExec Graphs::capture(cudaStream_t stream, const Recording& recording) {
     (void)cudaGetLastError(); // The next call reports a sticky error.
     if (context_.graphs().failed++ == 0)
       context_.warn(fmt::format("a CUDA graph cannot be made, so its kernels are launched one by "
-                                "one: {}", e.what()));
+                                "one: {}",
+                                e.what()));
     return {};
   }
 }

@@ -43,8 +43,9 @@ int rounded_context(const RowMap& map) {
 CudaOperations::CudaOperations(std::shared_ptr<Context> context, cudaStream_t stream, FastPath fast,
                                std::set<int> sum_peers)
     : context_(std::move(context)), stream_(stream), fast_(std::move(fast)), done_(make_event()),
-      graphs_(*context_), arguments_(context_, recording_), staged_memory_(context_), attention_memory_(context_),
-      row_memory_(context_), sum_memory_(context_, std::move(sum_peers)) {}
+      graphs_(*context_), arguments_(context_, recording_), staged_memory_(context_),
+      attention_memory_(context_), row_memory_(context_),
+      sum_memory_(context_, std::move(sum_peers)) {}
 
 void CudaOperations::begin_shard(int number) {
   begin();

@@ -89,12 +89,13 @@ struct EngineOptions {
   std::string chat_template{};
   /// What drafts: a model; "self:mxfp4" (or another microscaling format): the target itself with
   /// its blocks in that format; "mtp": the block that the target's checkpoint brings to draft for
-  /// it (multi-token prediction); "eagle3:DIR": an EAGLE-3 head on the target;
-  /// "gemma4-assistant:DIR": the drafter that ships with a Gemma 4; "suffix" or "ngram", which look
-  /// up how the text went on before and need no model (docs/drafts.md); "none" or an empty list:
-  /// only the forms of answers. "auto": the demo pair's draft for the demo target, "mtp" where the
-  /// checkpoint brings it, else "suffix". "suffix" and a model: both; the look-up drafts where its
-  /// matches promise more than the model does, and alone where the model does not pay.
+  /// it (multi-token prediction); "eagle3:DIR": an EAGLE-3 head on the target; "dflash:DIR": a
+  /// DFlash drafter on it, which writes a block of tokens at once; "gemma4-assistant:DIR": the
+  /// drafter that ships with a Gemma 4; "suffix" or "ngram", which look up how the text went on
+  /// before and need no model (docs/drafts.md); "none" or an empty list: only the forms of answers.
+  /// "auto": the demo pair's draft for the demo target, "mtp" where the checkpoint brings it, else
+  /// "suffix". "suffix" and a model: both; the look-up drafts where its matches promise more than
+  /// the model does, and alone where the model does not pay.
   std::vector<std::string> drafters = {"auto"};
   std::shared_ptr<Drafter> custom_drafter{}; ///< Drafts in place of `drafters` when set.
   /// Memory for "suffix", which holds the texts under way and recent outputs.

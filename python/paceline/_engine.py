@@ -102,7 +102,7 @@ class Engine:
 
     model: a folder, a .gguf file, or a name that `paceline list` shows; "demo" is built in.
     draft: what drafts for it: a model, "suffix", "ngram", "self:mxfp4", "eagle3:DIR",
-    "gemma4-assistant:DIR", several of them, a Drafter, or None. All other keywords are those of EngineOptions
+    "dflash:DIR", "gemma4-assistant:DIR", several of them, a Drafter, or None. All other keywords are those of EngineOptions
     (include/paceline/engine.hpp); times are seconds.
     """
 

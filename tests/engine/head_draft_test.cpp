@@ -1,12 +1,14 @@
 // Heads on the target as drafts: promises 1, 2 and 4 on the demo target with its EAGLE-3 head, on a
-// recurrent target with the block that its checkpoint brings (multi-token prediction), and on tiny
-// Gemmas with their assistants.
+// recurrent target with the block that its checkpoint brings (multi-token prediction), on tiny
+// Gemmas with their assistants, and on a target with a DFlash drafter, which writes blocks.
 #include "tests/engine/draft_checks.hpp"
 #include "tests/engine/gemma_with_assistant.hpp"
 #include "tests/engine/model_with_block.hpp"
+#include "tests/engine/target_with_drafter.hpp"
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,6 +44,11 @@ const GemmaWithAssistant& gemma(std::size_t number) {
   return number == 0 ? plain : clusters;
 }
 
+const TargetWithDrafter& target_with_drafter() {
+  static const TargetWithDrafter target;
+  return target;
+}
+
 /// The same request, of tokens that the tiny model knows.
 Request tiny(Request request, int first) {
   request.prompt.clear();
@@ -72,8 +79,12 @@ std::vector<HeadCase> head_cases() {
       request = tiny(request, 5 + 11 * i++);
     return requests;
   };
+  EngineOptions dflash = with_head();
+  dflash.target = target_with_drafter().path();
+  dflash.drafters = {target_with_drafter().drafter()};
   std::vector<HeadCase> cases{{"EAGLE-3", eagle3, head_requests()},
-                              {"MTP", block, tiny_requests()}};
+                              {"MTP", block, tiny_requests()},
+                              {"DFlash", dflash, tiny_requests()}};
   for (const std::size_t number : {0, 1}) {
     EngineOptions assistant = with_head();
     assistant.target = gemma(number).target();
@@ -190,6 +201,39 @@ TEST_CASE("the block that a checkpoint brings drafts for it, unless something el
   check_refused(options, {"a head reads a target on one device"});
   options.devices = {"cpu"};
   check_refused(options, {"multi-token prediction"});
+}
+
+TEST_CASE("one pass writes a window of a drafter of blocks, and none is longer than a block") {
+  HeadCase of = head_cases().back();
+  of.options.speculation = SpeculationMode::sync;
+  const auto rounds = [&](int window) {
+    EngineOptions options = of.simulated();
+    options.draft_devices = {"sim:4ms"}; // a pass, however many rows it has
+    options.window = window;
+    EngineWorld world(options);
+    const auto asked = world.submit(of.requests.front());
+    REQUIRE(world.run_until_ended({asked}));
+    const std::vector<int> accepted = accepted_by_round(asked->answer);
+    CHECK(std::ranges::max(accepted) <= 5); // its blocks have six rows, one of them of a token
+    // Five passes for a window would take five times what one takes.
+    CHECK(world.metrics().draft_busy_seconds < 0.012 * double(accepted.size()));
+    return accepted;
+  };
+  CHECK(rounds(5) == rounds(20));
+}
+
+TEST_CASE("the form of an answer holds for each token of a block") {
+  HeadCase of = head_cases().back();
+  of.options.speculation = SpeculationMode::sync;
+  of.options.window = 5;
+  for (Request& request : of.requests) {
+    request.constraint = Constraint{Constraint::Kind::regex, "([a-c][d-f]){30}"};
+    request.ignore_eos = false;
+  }
+  SpeculationStats stats;
+  CHECK(answers_of(of.simulated(), of.requests, &stats) == of.plain());
+  MESSAGE("acceptance ", stats.acceptance_rate());
+  CHECK(stats.acceptance_rate() > 0.2); // tokens that may not stand there are not drafted
 }
 
 TEST_CASE("an engine says what its head is") {

@@ -88,6 +88,9 @@ private:
     RowMap read = map;
     for (const RowMap::Copy& copy : map.copies)
       read.sequence[std::size_t(copy.row)] = copy.sequence;
+    for (int r = count - 2; setting_.blocks && r >= 0; --r)
+      if (map.sequence[std::size_t(r)] == map.sequence[std::size_t(r) + 1])
+        read.position[std::size_t(r)] = read.position[std::size_t(r) + 1];
     Matrix alone(count, out.cols);
     for (int r = 0; r < count; ++r)
       std::copy_n(qkv.tensor().row(r), alone.cols, alone.tensor().row(r));

@@ -32,6 +32,7 @@ struct AttentionSetting {
   bool sinks = false;
   bool shared = false; ///< Queries, keys and values come alone, the latter first.
   bool copied = false; ///< Attention reads the pages of other sequences, which have copies.
+  bool blocks = false; ///< Each row sees all rows of its sequence that are fed with it.
 
   AttentionOptions options(int dim) const { return {1 / std::sqrt(float(dim)), soft_cap, window}; }
   int pairs(int dim) const { return (rotated < 0 ? dim : rotated) / 2; }

@@ -1,5 +1,6 @@
 // What the draft's lane does next: no model, no device, tokens that the test makes up.
 #include "speculation/limits.hpp"
+#include "tests/sampling/toy_constraint.hpp"
 #include "tests/speculation/planner_world.hpp"
 #include "tests/support/word_tokenizer.hpp"
 
@@ -321,6 +322,98 @@ TEST_CASE("a head drafts no forks") {
     DraftPass pass = world.planner.plan();
     CHECK(pass.fork_rows == 0);
     PlannerWorld::compute(pass, 5, guesses);
+  }
+  CHECK(world.planner.plan().parts.empty());
+}
+
+namespace {
+
+/// Limits of a head that writes blocks of four tokens.
+DraftLimits in_blocks(int context = 1000, int drawn = 100) {
+  return {.context = context, .block = 4, .drawn = drawn};
+}
+
+} // namespace
+
+TEST_CASE("a block is drawn in one pass, and what is behind it when the next verdict is there") {
+  PlannerWorld world(in_blocks());
+  const Frontier first = with_features(world.frontier(1, {1, 2, 3}, 2, 3), 2);
+  world.planner.take({first});
+  DraftPass pass = world.planner.plan();
+  REQUIRE(pass.parts.size() == 1);
+  CHECK(pass.parts[0].tokens == Tokens{1, 2, 3});
+  CHECK(pass.parts[0].draws == 3);
+  CHECK(pass.parts[0].drawn == 4); // the window, and of its lookahead what the block has room for
+  PlannerWorld::compute(pass);
+  CHECK(world.planner.plan().parts.empty());
+  CHECK(first.chain->reach() == 8); // it has not ended: more may come
+  SUBCASE("after a hit") {
+    Frontier next = with_features(world.frontier(1, {1, 2, 3, 5, 5, 5}), 5);
+    next.residency = first.residency;
+    next.chain = first.chain;
+    first.chain->extend(8, 11);
+    world.planner.take({next});
+    pass = world.planner.plan();
+    REQUIRE(pass.parts.size() == 1);
+    CHECK(pass.parts[0].tokens == Tokens{5, 5, 5}); // those that were committed
+    CHECK(pass.parts[0].draws == 7);
+    CHECK(pass.parts[0].drawn == 3);
+  }
+  SUBCASE("after a rejection") {
+    first.chain->close();
+    Frontier next = with_features(world.frontier(1, {1, 2, 3, 5, 9}), 4);
+    next.residency = first.residency;
+    world.planner.take({next});
+    pass = world.planner.plan();
+    REQUIRE(pass.parts.size() == 1);
+    CHECK(pass.parts[0].start == 3);
+    CHECK(pass.parts[0].tokens == Tokens{5, 9});
+    CHECK(pass.parts[0].draws == 5);
+    CHECK(pass.parts[0].drawn == 4);
+  }
+}
+
+TEST_CASE("a block has as many tokens as its pages and the context have room for") {
+  PlannerWorld world(in_blocks(5));
+  const Frontier at = with_features(world.frontier(1, {1, 2, 3}, 4, 0), 2);
+  world.planner.take({at});
+  DraftPass pass = world.planner.plan();
+  CHECK(pass.parts.at(0).drawn == 2); // each has a slot of its own
+  PlannerWorld::compute(pass);
+  CHECK(world.planner.plan().parts.empty());
+  CHECK(at.chain->settled(7)); // nobody waits for the others
+}
+
+TEST_CASE("sequences for whose blocks a pass has no room are drawn in the next one") {
+  PlannerWorld world(in_blocks(1000, 5));
+  for (SequenceId id = 1; id <= 3; ++id)
+    world.planner.take({with_features(world.frontier(id, {1, 2, 3}, 3, 0), 2)});
+  std::vector<int> drawn;
+  for (int passes = 0; passes < 2; ++passes) {
+    DraftPass pass = world.planner.plan();
+    for (const DraftRows& rows : pass.parts)
+      drawn.push_back(rows.drawn);
+    PlannerWorld::compute(pass);
+  }
+  CHECK(drawn == std::vector{3, 2, 1, 3});
+  CHECK(world.planner.plan().parts.empty());
+}
+
+TEST_CASE("tokens of a block that decide what may come behind them are drawn one by one") {
+  PlannerWorld world(in_blocks());
+  const Frontier at = with_features(world.frontier(1, {1, 2, 3}, 3, 0), 2);
+  auto spec = std::make_shared<SequenceSpec>(*at.spec);
+  spec->warping.constraint = std::make_shared<ToyConstraint>(10, 1);
+  Frontier held = at;
+  held.spec = spec;
+  world.planner.take({held});
+  for (const int position : {3, 4, 5}) {
+    DraftPass pass = world.planner.plan();
+    REQUIRE(pass.parts.size() == 1);
+    CHECK(pass.parts[0].end() == 3); // of the same block
+    CHECK(pass.parts[0].draws == position);
+    CHECK(pass.parts[0].drawn == 1);
+    PlannerWorld::compute(pass);
   }
   CHECK(world.planner.plan().parts.empty());
 }

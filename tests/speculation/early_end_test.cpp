@@ -62,7 +62,8 @@ public:
   RoundObservation round(const Plan& plan, const EarlyEnd& early) {
     Chain chain(1);
     chain.begin(0, plan.window, plan.window);
-    chain.bind(plan.window);
+    if (plan.window > 0)
+      chain.bind(plan.window);
     RoundObservation round;
     bool accepts = true;
     double reached = 1;

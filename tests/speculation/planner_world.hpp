@@ -19,6 +19,8 @@ struct PlannerWorld {
                         std::shared_ptr<const text::VocabularyMap> map = nullptr)
       : pool(make_pool(64, map ? 2 * page_tokens : page_tokens)),
         planner({context, fork_rows}, pool, std::move(map)) {}
+  explicit PlannerWorld(DraftLimits limits)
+      : pool(make_pool(64, page_tokens)), planner(limits, pool) {}
 
   /// A sequence that stands behind `tokens`, and whose window has two positions.
   Frontier frontier(SequenceId id, const Tokens& tokens, int window = 2, int lookahead = 3) {
@@ -46,12 +48,12 @@ struct PlannerWorld {
     for (DraftRows& rows : pass.parts) {
       DraftPlanner::begins(rows);
       if (rows.draws >= 0)
-        rows.chain().bind(rows.draws + 1);
+        rows.chain().bind(rows.draws + rows.drawn);
       if (rows.pending())
         rows.tokens = {rows.chain().token(rows.start)};
       DraftPlanner::fed(rows);
-      if (rows.draws >= 0)
-        rows.chain().put(rows.draws, token, nullptr, guesses);
+      for (int i = 0; i < rows.drawn; ++i)
+        rows.chain().put(rows.draws + i, token, nullptr, guesses);
     }
   }
 

@@ -414,6 +414,35 @@ TEST_CASE("A window costs the passes of the draft that are waited for") {
         doctest::Approx(4 * (1 - hit) * 0.1));
 }
 
+TEST_CASE("A pass that writes a block costs the same whatever window it writes") {
+  Machine m;
+  m.c = 0.4;
+  PolicyOptions options = chained();
+  options.mode = SpeculationMode::sync;
+  const auto windows = [&](int block) {
+    options.block = block;
+    SpeculationPolicy policy = policy_on(m, options);
+    RoundObservation round;
+    round.mode = SpeculationMode::sync;
+    round.sequences = 1;
+    round.window = 4;
+    round.rows = 5;
+    round.tokens = 4;
+    round.judged = 4;
+    round.accepted = 3;
+    round.round_seconds = 1.4;
+    round.draft_step_seconds = m.c;
+    for (int i = 0; i < 300; ++i)
+      policy.observe(round);
+    CHECK(policy.drafting_cost(SpeculationMode::sync, 4, 0.75) ==
+          doctest::Approx(block > 0 ? 0.4 : 4 * 0.4));
+    CHECK(policy.token_cost(4) == doctest::Approx(block > 0 ? 0.1 : 0.4));
+    return policy.plan().window;
+  };
+  CHECK(windows(0) == 2);
+  CHECK(windows(16) == 16); // its rows cost nothing on this machine, either
+}
+
 TEST_CASE("Windows are as long as their rows allow, by what steps of so many rows take") {
   const auto window = [](auto step) {
     PolicyOptions options = chained();

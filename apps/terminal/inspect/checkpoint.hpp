@@ -77,8 +77,8 @@ Result<Checkpoint> read_checkpoint(const std::string& name, const std::string& r
                                    const std::optional<WeightFormat>& format);
 
 /// Reads a draft, which may be of the target's own weights (`self:FORMAT`) or a head on it
-/// (`eagle3:DIR`, `gemma4-assistant:DIR`); the target then keeps in its pages the values that the
-/// head reads.
+/// (`eagle3:DIR`, `dflash:DIR`, `gemma4-assistant:DIR`); the target then keeps in its pages the
+/// values that the head reads.
 Result<Checkpoint> read_draft(const std::string& name, Checkpoint& target,
                               const std::optional<WeightFormat>& format);
 

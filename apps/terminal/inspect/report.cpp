@@ -169,8 +169,11 @@ std::string head_text(const Checkpoint& c) {
           : "the target's rows behind the final norm";
   if (!c.key_layers.empty())
     reads += fmt::format(" and keys of its layers {}", fmt::join(c.key_layers, ", "));
-  return fmt::format("  head             {} layout; reads {}, and says {} of its ids\n",
-                     c.head_layout, reads, c.config.logits());
+  const std::string writes = c.config.drafts_blocks()
+                                 ? fmt::format("{} tokens at once, ", c.config.fusion->block - 1)
+                                 : "";
+  return fmt::format("  head             {} layout; reads {}, and says {}{} of its ids\n",
+                     c.head_layout, reads, writes, c.config.logits());
 }
 
 /// Returns how a part is stored, if a checkpoint has several formats.

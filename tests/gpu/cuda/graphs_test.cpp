@@ -72,9 +72,13 @@ private:
   std::array<int, 2> lengths_{};
 };
 
-std::vector<std::vector<std::vector<float>>> all_rounds(bool graphs) {
+/// said: gets what the GPU says of that.
+std::vector<std::vector<std::vector<float>>> all_rounds(bool graphs,
+                                                        std::vector<std::string>& said) {
   cuda_emulation::reset({.graphs = graphs});
   Rounds rounds;
+  cuda::Context::of(0).value()->log_to(
+      base::Log([&](LogLevel, const std::string& message) { said.push_back(message); }));
   std::vector<std::vector<std::vector<float>>> logits;
   for (const int rows : {1, 1, 1, 4, 4, 1, 4, 1, 1, 1}) // Past position 64 on the way.
     logits.push_back(rounds.next(rows));
@@ -102,17 +106,17 @@ TEST_CASE("graphs give the bits of single launches, whatever grows from round to
   const Asked asked;
   const auto context = cuda::Context::of(0).value(); // Held, so that it counts both times.
   std::vector<std::string> said;
-  context->log_to(base::Log([&](LogLevel, const std::string& message) { said.push_back(message); }));
-  const auto expected = all_rounds(false);
+  const auto expected = all_rounds(false, said);
   CHECK(asked.graphs() == 0); // Where none can be had there are none, and all goes on.
   CHECK(context->graphs().failed > 1);
   REQUIRE(said.size() == 1);
   CHECK(said.front().starts_with("cuda:0: a CUDA graph cannot be made"));
   const std::size_t failed = context->graphs().failed;
-  const auto logits = all_rounds(true);
+  const auto logits = all_rounds(true, said);
   CHECK(asked.graphs() > 3);
   CHECK(asked.graphs() == context->graphs().launched);
   CHECK(context->graphs().failed == failed);
+  CHECK(said.size() == 1);
   CHECK(logits == expected);
 }
 

@@ -11,6 +11,7 @@
 // or misaligned copies. The device is then lost, as after a fault of a real one, and says why.
 #pragma once
 
+#include "tests/gpu/cuda_emulation/access.hpp"
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
@@ -75,14 +76,6 @@ void wait_for_copies(int pending);
 
 /// Waits for the kernel ahead, in one that may begin before that has ended. Every thread has to.
 void await_previous();
-
-enum class Access {
-  read,
-  write,
-  atomic,       ///< Reads and writes; atomics among each other need no order.
-  copy_begins,  ///< An asynchronous copy's target may change from now on,
-  copy_arrives, ///< and is written: its thread has waited for it.
-};
 
 /// Looks from now on for accesses that nothing orders (races.hpp), in all grids.
 void watch_accesses();

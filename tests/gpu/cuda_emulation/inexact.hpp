@@ -1,6 +1,7 @@
 // Functions whose results the hardware does not promise to the last bit. CUDA's differ from the
-// host's by a unit in the last place (CUDA C++ Programming Guide, "Mathematical Functions"), so here
-// some do, drawn by the argument and a seed: who expects a GPU's bits to be a processor's sees it.
+// host's by a unit in the last place (CUDA C++ Programming Guide, "Mathematical Functions"), so
+// here some do, drawn by the argument and a seed: who expects a GPU's bits to be a processor's sees
+// it.
 #pragma once
 
 #include "tests/gpu/cuda_emulation/block.hpp"

@@ -1,5 +1,7 @@
 #include "tests/gpu/cuda_emulation/races.hpp"
 
+#include "tests/gpu/cuda_emulation/block.hpp"
+
 #include <fmt/format.h>
 
 namespace cuda_emulation {

@@ -5,7 +5,7 @@
 // exact: where an order of threads is drawn, a missing barrier shows only if a result changes.
 #pragma once
 
-#include "tests/gpu/cuda_emulation/block.hpp"
+#include "tests/gpu/cuda_emulation/access.hpp"
 
 #include <array>
 #include <cstddef>
@@ -23,8 +23,8 @@ class Races {
 public:
   /// When a thread of the block touches something.
   struct Moment {
-    unsigned thread;   ///< In its block.
-    unsigned barriers; ///< That the block has passed,
+    unsigned thread;        ///< In its block.
+    unsigned barriers;      ///< That the block has passed,
     unsigned warp_barriers; ///< and the thread's warp.
   };
 

@@ -1,5 +1,6 @@
 // What kernels call that are compiled with -fsanitize=thread: a compiler's instrumentation, which
-// here tells the emulated GPU of each access. The functions' names and parameters are the compiler's.
+// here tells the emulated GPU of each access. The functions' names and parameters are the
+// compiler's.
 #include "tests/gpu/cuda_emulation/block.hpp"
 
 using cuda_emulation::Access;

@@ -51,7 +51,8 @@ inline float add_truncated(float sum, const double (&products)[8]) {
     whole += std::int64_t(product * scale);
   const int bits = int(std::bit_width(std::uint64_t(whole < 0 ? -whole : whole)));
   const int cut = std::max(bits - 24, 0);
-  return float(double(whole / (std::int64_t(1) << cut)) * std::ldexp(1.0, largest - 1023 - kept + cut));
+  return float(double(whole / (std::int64_t(1) << cut)) *
+               std::ldexp(1.0, largest - 1023 - kept + cut));
 }
 
 /// Who holds which element is written down once more here, from the PTX ISA's section on
