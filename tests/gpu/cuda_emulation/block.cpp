@@ -200,7 +200,7 @@ void Machine::touch(const void* at, std::size_t bytes, Access how) {
   if (is_own(first))
     return;
   const auto number = unsigned(current_->number);
-  const Races::Moment now{number, barriers_, warp().synchronized};
+  const Races::Moment now{number, number / lanes_of_warp, barriers_, warp().synchronized};
   if (const auto wrong = races_.touch(first, bytes, how, now))
     violate(*wrong);
 }

@@ -1,7 +1,5 @@
 #include "tests/gpu/cuda_emulation/races.hpp"
 
-#include "tests/gpu/cuda_emulation/block.hpp"
-
 #include <fmt/format.h>
 
 namespace cuda_emulation {
@@ -30,7 +28,12 @@ void Races::begin_block(std::span<const std::byte> shared, unsigned number) {
 }
 
 Races::Trace Races::trace_of(const Moment& now) const {
-  return {block_, now.barriers, now.warp_barriers, std::uint16_t(now.thread), Trace::Of::thread};
+  return {block_,
+          now.barriers,
+          now.warp_barriers,
+          std::uint16_t(now.thread),
+          std::uint16_t(now.warp),
+          Trace::Of::thread};
 }
 
 /// Whether all that left the trace did so before `now`.
@@ -41,8 +44,7 @@ bool Races::ordered(const Trace& before, const Moment& now) const {
     return false;
   if (before.of == Trace::Of::thread && before.thread == now.thread)
     return true;
-  const bool same_warp = before.of != Trace::Of::block &&
-                         before.thread / lanes_of_warp == int(now.thread) / lanes_of_warp;
+  const bool same_warp = before.of != Trace::Of::block && before.warp == now.warp;
   return before.barriers < now.barriers || (same_warp && before.warp_barriers < now.warp_barriers);
 }
 
@@ -51,8 +53,7 @@ Races::Trace Races::joined(const Trace& before, const Trace& now) {
   Trace both = now;
   if (before.block != now.block || before.of == Trace::Of::blocks)
     both.of = Trace::Of::blocks;
-  else if (before.of == Trace::Of::block ||
-           before.thread / lanes_of_warp != int(now.thread) / lanes_of_warp)
+  else if (before.of == Trace::Of::block || before.warp != now.warp)
     both.of = Trace::Of::block;
   else
     both.of = Trace::Of::warp;

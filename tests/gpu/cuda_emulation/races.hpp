@@ -23,7 +23,8 @@ class Races {
 public:
   /// When a thread of the block touches something.
   struct Moment {
-    unsigned thread;        ///< In its block.
+    unsigned thread;        ///< In its block,
+    unsigned warp;          ///< and its warp.
     unsigned barriers;      ///< That the block has passed,
     unsigned warp_barriers; ///< and the thread's warp.
   };
@@ -42,7 +43,8 @@ private:
     std::uint32_t block = 0;
     std::uint32_t barriers = 0;
     std::uint32_t warp_barriers = 0;
-    std::uint16_t thread = 0; ///< Of these, any one.
+    std::uint16_t thread = 0; ///< Of these, any one,
+    std::uint16_t warp = 0;   ///< and its warp.
     Of of = Of::nobody;
   };
   struct Byte {
