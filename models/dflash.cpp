@@ -45,7 +45,7 @@ tl::unexpected<Error> unknown_layout(const std::string& where, const std::string
               "give a DFlash drafter in its authors' layout or in that of speculators");
 }
 
-bool is_original(const json::object& object) {
+bool in_authors_layout(const json::object& object) {
   const json::value* list = object.if_contains("architectures");
   return list && *list == json::value(json::array{json::value(architecture)});
 }
@@ -86,7 +86,7 @@ Result<Parts> speculators_parts(const std::string& where, const json::object& ob
 Result<Parts> parts_of(const std::string& where, const json::object& object) {
   if (object.contains("speculators_model_type"))
     return speculators_parts(where, object);
-  if (!is_original(object))
+  if (!in_authors_layout(object))
     return unknown_layout(where, "this is no DFlash drafter of a layout that is known");
   const json::value* options = object.if_contains("dflash_config");
   if (!options || !options->is_object())
@@ -265,7 +265,7 @@ Result<HeadSource> open_dflash(const std::string& folder, const ModelConfig& tar
     return tl::unexpected(config.error());
   if (const auto fits = check_target(target, target_name, *config); !fits)
     return tl::unexpected(fits.error());
-  HeadSource head{folder, config->layout, config->model, config->taps, nullptr, {}};
+  HeadSource head{folder, config->layout, config->model, config->taps, {}, nullptr, {}};
   auto files = open_files(folder);
   if (!files)
     return tl::unexpected(files.error());

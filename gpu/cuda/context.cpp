@@ -32,6 +32,11 @@ private:
 
 namespace {
 
+bool is_set(const char* variable) {
+  const char* const value = std::getenv(variable);
+  return value && *value;
+}
+
 class PinnedBuffer final : public Buffer {
 public:
   PinnedBuffer(PinnedMemory memory, std::size_t size) : memory_(std::move(memory)), size_(size) {}
@@ -104,7 +109,7 @@ Result<std::shared_ptr<Context>> Context::of(int index) {
 
 Context::Context(int index)
     : index_(index), name_(fmt::format("cuda:{}", index)),
-      clears_(std::getenv("PACELINE_CUDA_FRESH_MEMORY") == nullptr) {
+      clears_(!is_set("PACELINE_CUDA_FRESH_MEMORY")) {
   const CurrentDevice current(index_);
   std::size_t free = 0;
   std::size_t total = 0;

@@ -6,6 +6,7 @@
 #include "tests/gpu/cuda_emulation/cuda_emulation.hpp"
 #include "tests/gpu/gguf_weight.hpp"
 #include "tests/gpu/support.hpp"
+#include "tests/support/environment.hpp"
 
 #include <algorithm>
 #include <doctest/doctest.h>
@@ -106,6 +107,7 @@ TEST_CASE("a survey says what GPUs have, and how they reach each other") {
 }
 
 TEST_CASE("memory comes zeroed from one pool for each GPU, and is counted") {
+  const paceline::testing::Environment as_ever("PACELINE_CUDA_FRESH_MEMORY", "");
   const Machine emulated({});
   const auto device = open_device("cuda:0", options()).value();
   const auto again = open_device("cuda:0", options()).value();
