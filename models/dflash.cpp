@@ -25,7 +25,7 @@ using text::shown_path;
 
 namespace {
 
-constexpr const char* architecture = "DFlashDraftModel";
+constexpr const char* drafter_architecture = "DFlashDraftModel";
 constexpr const char* block_family = "Qwen3ForCausalLM"; ///< Its layers are those of Qwen 3.
 
 /// Options of `dflash_config` that are read, or are not needed.
@@ -40,14 +40,14 @@ constexpr std::string_view known_options[] = {"attention_sink_bias",  "attention
 constexpr std::string_view top_options[] = {"mask_token_id", "sample_from_anchor"};
 
 /// Returns an error of a file that is no drafter of a known layout.
-tl::unexpected<Error> unknown_layout(const std::string& where, const std::string& what) {
+tl::unexpected<Error> no_drafter(const std::string& where, const std::string& what) {
   return fail(ErrorCode::unsupported, fmt::format("{}: {}", where, what),
               "give a DFlash drafter in its authors' layout or in that of speculators");
 }
 
 bool in_authors_layout(const json::object& object) {
   const json::value* list = object.if_contains("architectures");
-  return list && *list == json::value(json::array{json::value(architecture)});
+  return list && *list == json::value(json::array{json::value(drafter_architecture)});
 }
 
 /// The contents of a drafter's config.json.
@@ -69,11 +69,11 @@ struct Parts {
 Result<Parts> speculators_parts(const std::string& where, const json::object& object) {
   const json::value& type = object.at("speculators_model_type");
   if (type != "dflash")
-    return unknown_layout(where, "speculators_model_type " + shown(json::serialize(type)) +
-                                     " is no DFlash drafter");
+    return no_drafter(where, "speculators_model_type " + shown(json::serialize(type)) +
+                                 " is no DFlash drafter");
   const json::value* layer = object.if_contains("transformer_layer_config");
   if (!layer || !layer->is_object())
-    return unknown_layout(where, "transformer_layer_config is not an object");
+    return no_drafter(where, "transformer_layer_config is not an object");
   Parts parts{"speculators", layer->get_object(), {}};
   for (const std::string_view key : top_options)
     if (const json::value* value = object.if_contains(key))
@@ -87,10 +87,10 @@ Result<Parts> parts_of(const std::string& where, const json::object& object) {
   if (object.contains("speculators_model_type"))
     return speculators_parts(where, object);
   if (!in_authors_layout(object))
-    return unknown_layout(where, "this is no DFlash drafter of a layout that is known");
+    return no_drafter(where, "this is no DFlash drafter of a layout that is known");
   const json::value* options = object.if_contains("dflash_config");
   if (!options || !options->is_object())
-    return unknown_layout(where, "dflash_config is not an object");
+    return no_drafter(where, "dflash_config is not an object");
   Parts parts{"original", object, options->get_object()};
   if (const json::value* causal = object.if_contains("is_causal"); causal && !causal->is_null())
     parts.options["causal"] = *causal; // has precedence
@@ -98,9 +98,9 @@ Result<Parts> parts_of(const std::string& where, const json::object& object) {
 }
 
 /// Reads the layers. What rows see is read apart: it is not what a model of the family would do.
-Result<ModelConfig> read_block(const std::string& where, json::object block) {
+Result<ModelConfig> read_drafter_layers(const std::string& where, json::object block) {
   if (const json::value* type = block.if_contains("model_type"); !type || *type != "qwen3")
-    return unknown_layout(where, "model_type is not qwen3, whose layers DFlash drafters have");
+    return no_drafter(where, "model_type is not qwen3, whose layers DFlash drafters have");
   block["architectures"] = json::array{json::value(block_family)};
   block["tie_word_embeddings"] = false;
   for (const char* key : {"layer_types", "sliding_window", "use_sliding_window"})
@@ -195,7 +195,7 @@ Result<DFlashConfig> read_drafter_config(const std::string& folder) {
   const auto parts = parts_of(where, *object);
   if (!parts)
     return tl::unexpected(parts.error());
-  auto model = read_block(where, parts->block);
+  auto model = read_drafter_layers(where, parts->block);
   if (!model)
     return tl::unexpected(model.error());
   DFlashConfig config{parts->layout, std::move(*model), 0, 0, {}};
@@ -240,7 +240,7 @@ Result<void> check_target(const ModelConfig& target, const std::string& name,
 }
 
 /// Opens the tensors. An embedding of the mask that lies beside them is pickled.
-Result<TensorFiles> open_files(const std::string& folder) {
+Result<TensorFiles> open_drafter_files(const std::string& folder) {
   std::error_code ignored;
   if (std::filesystem::exists(folder + "/mask_embedding.pt", ignored))
     return fail(ErrorCode::unsupported,
@@ -266,7 +266,7 @@ Result<HeadSource> open_dflash(const std::string& folder, const ModelConfig& tar
   if (const auto fits = check_target(target, target_name, *config); !fits)
     return tl::unexpected(fits.error());
   HeadSource head{folder, config->layout, config->model, config->taps, {}, nullptr, {}};
-  auto files = open_files(folder);
+  auto files = open_drafter_files(folder);
   if (!files)
     return tl::unexpected(files.error());
   if (head.model.logits() != head.model.vocabulary || files->has("d2t")) {

@@ -22,7 +22,7 @@ using text::shown_path;
 
 namespace {
 
-constexpr const char* architecture = "Gemma4ForCausalLM";
+constexpr const char* layers_family = "Gemma4ForCausalLM";
 constexpr const char* ordering = "masked_embedding.token_ordering";
 /// A cluster's ids are a multiple of these (gpu::Operations::expert_linear).
 constexpr int ids_together = 16;
@@ -41,7 +41,7 @@ Result<json::object> block_config(const std::string& where, const json::object& 
   if (!text || !text->is_object())
     return unknown("text_config is not an object");
   json::object block = text->get_object();
-  block["architectures"] = json::array{architecture};
+  block["architectures"] = json::array{layers_family};
   block["tie_word_embeddings"] = true;
   return block;
 }
@@ -274,8 +274,8 @@ Result<HeadSource> open_gemma4_assistant(const std::string& folder, const ModelC
     head.target_ids = clusters->order = std::move(*order);
   }
   OuterNames names = names_in(*files);
-  head.tensors = std::make_unique<FolderTensors>(std::move(*files), family_of(architecture).tensors,
-                                                 head.model, std::move(names));
+  head.tensors = std::make_unique<FolderTensors>(
+      std::move(*files), family_of(layers_family).tensors, head.model, std::move(names));
   return head;
 }
 
