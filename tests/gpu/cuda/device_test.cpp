@@ -264,14 +264,14 @@ TEST_CASE("a lost GPU gives errors that say so, and the process lives") {
 TEST_CASE("products fit into the shared memory of all GPUs that kernels are built for") {
   const Machine machine({.capability_major = 8, .capability_minor = 6});
   constexpr int counts[] = {1, 9, 33};
-  testing::Random random(41);
-  const testing::Matrix in(33, 2304, random);
+  gpu::testing::Random random(41);
+  const gpu::testing::Matrix in(33, 2304, random);
   for (const WeightFormat format : {WeightFormat::bf16, WeightFormat::mxfp8, WeightFormat::mxfp4})
     for (const int outputs : {40, 600}) // With 16 chains, and eight.
-      testing::check_company("cuda:0", testing::HostWeight(format, outputs, 2304, random).matrix,
-                             in, counts);
+      gpu::testing::check_company(
+          "cuda:0", gpu::testing::HostWeight(format, outputs, 2304, random).matrix, in, counts);
   for (const GgufFormat format : gguf_formats)
     if (weight_format(format))
-      testing::check_company("cuda:0", testing::BlockWeight(format, 40, 2304, random).matrix, in,
-                             counts);
+      gpu::testing::check_company(
+          "cuda:0", gpu::testing::BlockWeight(format, 40, 2304, random).matrix, in, counts);
 }
