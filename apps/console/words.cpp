@@ -18,7 +18,8 @@ std::vector<std::string> model_words() {
 
 std::vector<std::string> draft_words() {
   std::vector<std::string> words = model_words();
-  words.insert(words.end(), {"suffix", "ngram", "none", "mtp", "eagle3:demo", "dflash:", "gemma4-assistant:"});
+  words.insert(words.end(),
+               {"suffix", "ngram", "none", "mtp", "eagle3:demo", "dflash:", "gemma4-assistant:"});
   for (const std::string& format : weight_format_words())
     words.push_back("self:" + format);
   return words;
