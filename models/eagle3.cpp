@@ -26,10 +26,6 @@ namespace {
 
 constexpr int tapped_layers = 3;
 
-/// Options of newer heads that change results, and are not known here.
-constexpr const char* unknown_options[] = {"fc_norm", "norm_before_fc", "norm_output",
-                                           "parallel_drafting"};
-
 /// Architectures that files of the authors' layout name.
 constexpr std::string_view original_architectures[] = {"Eagle3LlamaForCausalLM", "LlamaForCausalLM",
                                                        "LlamaForCausalLMEagle3"};
@@ -88,10 +84,9 @@ json::object with_nested_options(json::object object) {
 }
 
 void refuse_unknown(text::JsonFields& fields) {
-  for (const char* key : unknown_options)
-    if (fields.boolean(key, false))
-      fields.wrong(ErrorCode::unsupported, fmt::format("{} is not known for EAGLE-3 heads", key),
-                   "use a head without it; its drafts would be wrong");
+  if (fields.boolean("parallel_drafting", false))
+    fields.wrong(ErrorCode::unsupported, "parallel_drafting is not known for EAGLE-3 heads",
+                 "use a head without it; its drafts would be wrong");
   if (!fields.boolean("use_aux_hidden_state", true))
     fields.wrong(ErrorCode::unsupported, "use_aux_hidden_state is false: this is an EAGLE-1 head",
                  "use an EAGLE-3 head");
@@ -129,12 +124,23 @@ void check_attends(text::JsonFields& fields, const ModelConfig& model) {
                    "use a head whose layers are all attention");
 }
 
-OuterNames names_in(const TensorFiles& files) {
+/// Reads how many norms the hidden states have before they are combined (EAGLE-3.1).
+int read_tap_norms(text::JsonFields& fields) {
+  const bool whole = fields.boolean("norm_before_fc", false);
+  const bool parts = fields.boolean("fc_norm", false);
+  if (whole && parts)
+    fields.wrong(ErrorCode::unsupported, "norm_before_fc and fc_norm are not known together",
+                 "use a head with one of them");
+  return whole ? 1 : parts ? tapped_layers : 0;
+}
+
+OuterNames names_in(const TensorFiles& files, const FusionConfig& fusion) {
   const bool original = files.has("midlayer.self_attn.q_proj.weight");
   OuterNames names = OuterNames::of({.prefix = ""});
   if (original)
     names = {"midlayer.", false, names.embedding, names.final_norm};
   names.fusion = "fc";
+  names.tap_norm = fusion.tap_norms == 1 ? "input_norm" : "fc_norm.";
   names.fusion_norm = original ? "midlayer.hidden_norm" : "layers.0.hidden_norm";
   return names;
 }
@@ -177,6 +183,8 @@ Result<Eagle3Config> read_head_config(const std::string& folder) {
   fusion.vocabulary = int(
       fields.integer("draft_vocab_size", 1, text::limits::vocabulary_max, config.model.vocabulary));
   fusion.norm_before_residual = fields.boolean("norm_before_residual", false);
+  fusion.goes_on_normed = fields.boolean("norm_output", false);
+  fusion.tap_norms = read_tap_norms(fields);
   config.model.fusion = fusion;
   config.model.architecture = "EAGLE-3 head";
   if (fields.error())
@@ -224,7 +232,7 @@ Result<HeadSource> open_eagle3(const std::string& folder, const ModelConfig& tar
   if (!ids)
     return tl::unexpected(ids.error());
   head.target_ids = std::move(*ids);
-  OuterNames names = names_in(*files);
+  OuterNames names = names_in(*files, *head.model.fusion);
   head.tensors = std::make_unique<FolderTensors>(std::move(*files), BlockTensors(), head.model,
                                                  std::move(names));
   return head;

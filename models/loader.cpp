@@ -94,6 +94,8 @@ private:
     w.fusion = packer_.pack({{{TensorRole::fusion}, config_.hidden}},
                             before ? 2 * config_.hidden : fusion.features);
     w.fusion_norm = norm({TensorRole::fusion_norm}, config_.hidden);
+    for (int i = 0; i < fusion.tap_norms; ++i)
+      w.tap_norms.push_back(norm({TensorRole::tap_norm, i}, fusion.features / fusion.tap_norms));
     if (before)
       w.token_norm = norm({TensorRole::token_norm}, config_.hidden);
   }

@@ -63,8 +63,10 @@ void TransformerShard::Pass::take_features(gpu::Operations& operations) const {
   if (const int rows = plan.tapped.rows()) {
     const gpu::Tensor one = at_.normed.slice(0, rows);
     if (config().reads_beside(0)) {
-      operations.gather(own_.tapped.slice(0, rows), plan.target, plan.tapped.from);
-      operations.linear(one, own_.tapped.slice(0, rows), *shard_.weights_.fusion);
+      const gpu::Tensor tapped = own_.tapped.slice(0, rows);
+      operations.gather(tapped, plan.target, plan.tapped.from);
+      norm_taps(operations, tapped);
+      operations.linear(one, tapped, *shard_.weights_.fusion);
     } else {
       operations.gather(one, plan.target, plan.tapped.from);
     }
@@ -73,6 +75,15 @@ void TransformerShard::Pass::take_features(gpu::Operations& operations) const {
   if (const int rows = plan.drafted.rows()) {
     operations.gather(at_.normed.slice(0, rows), plan.own, plan.drafted.from);
     operations.scatter(at_.residual, at_.normed.slice(0, rows), plan.drafted.to);
+  }
+}
+
+void TransformerShard::Pass::norm_taps(gpu::Operations& operations, gpu::Tensor tapped) const {
+  const std::vector<Norm>& norms = shard_.weights_.tap_norms;
+  const int width = norms.empty() ? 0 : tapped.cols / int(norms.size());
+  for (std::size_t i = 0; i < norms.size(); ++i) {
+    const gpu::Tensor part = tapped.columns(int(i) * width, width);
+    operations.rms_norm(part, part, floats(norms[i]), config().norm_epsilon);
   }
 }
 

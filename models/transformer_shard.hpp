@@ -215,6 +215,7 @@ public:
     void normalise(gpu::Operations& operations, gpu::Tensor out, gpu::Tensor in,
                    const Norm& norm) const;
     void take_features(gpu::Operations& operations) const;
+    void norm_taps(gpu::Operations& operations, gpu::Tensor tapped) const;
     void join(gpu::Operations& operations) const;
     void join_whole(gpu::Operations& operations) const;
     void leave_features(gpu::Operations& operations) const;

@@ -74,6 +74,7 @@ struct TransformerWeights {
   // Weights that only a head on another model has (ModelConfig::fusion).
   std::shared_ptr<const gpu::Weight> fusion; ///< [hidden, features, 2 hidden, or 2 width] (Joint)
   Norm fusion_norm;                          ///< [hidden]
+  std::vector<Norm> tap_norms;               ///< FusionConfig::tap_norms
   Norm token_norm;                           ///< [hidden]; null: the first block has one for it.
   std::shared_ptr<const gpu::Weight> fusion_out; ///< [width, hidden], with Joint::whole.
   std::shared_ptr<const gpu::Weight> clusters;   ///< [clusters, hidden], with ClusterConfig.

@@ -228,6 +228,8 @@ std::string FolderTensors::name_of(TensorKey key) const {
   case TensorRole::fusion: return outer_.fusion;
   case TensorRole::fusion_norm: return outer_.fusion_norm;
   case TensorRole::token_norm: return outer_.token_norm;
+  case TensorRole::tap_norm:
+    return outer_.tap_norm + (outer_.tap_norm.ends_with('.') ? std::to_string(key.block) : "");
   case TensorRole::fusion_out: return outer_.fusion_out;
   case TensorRole::clusters: return outer_.clusters;
   case TensorRole::input_table: return outer_.prefix + "embed_tokens_per_layer";
@@ -286,6 +288,7 @@ const char* FolderTensors::name_in_block(TensorRole role) const {
   case TensorRole::input_norm:
   case TensorRole::fusion:
   case TensorRole::fusion_norm:
+  case TensorRole::tap_norm:
   case TensorRole::token_norm:
   case TensorRole::fusion_out:
   case TensorRole::clusters:

@@ -37,6 +37,7 @@ struct OuterNames {
   std::string token_norm = "";
   std::string fusion_out = "";
   std::string clusters = "";
+  std::string tap_norm = ""; ///< With a point at its end, the part's number follows.
   std::string positions = "";
   std::string prefix = ""; ///< Of all these but the head.
 

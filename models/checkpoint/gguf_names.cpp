@@ -58,6 +58,7 @@ const char* name_in_gguf(TensorRole role) {
   case TensorRole::token_norm: return "nextn.enorm";
   case TensorRole::fusion_out: // Only folders have such, as the next.
   case TensorRole::clusters:
+  case TensorRole::tap_norm:
   case TensorRole::ffn_norm: break; // GgufArchitecture::ffn_norm
   }
   return "";

@@ -65,6 +65,7 @@ enum class TensorRole {
   input_post_norm,     ///< [hidden]
   fusion,              ///< [hidden, what is joined], of a head on another model (FusionConfig).
   fusion_norm,         ///< [hidden], for the hidden states that a head joins.
+  tap_norm,   ///< [features, or a part of them], for what a head reads; block: the part's number.
   token_norm, ///< [hidden], for the embedding that a head joins, if no block has a norm for it.
   fusion_out, ///< [width, hidden], of a head with Joint::whole: what it goes on from.
   clusters,   ///< [clusters, hidden], by which a head chooses what it says (ClusterConfig).

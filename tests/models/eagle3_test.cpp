@@ -89,7 +89,7 @@ void check_weights_refused(std::string_view name, Change change,
 
 TEST_CASE("heads of both layouts draft what the reference drafts, first on the target's features") {
   const auto prompt = test::ids_of(reference().at("prompt"));
-  for (const char* name : {"original", "speculators"}) {
+  for (const char* name : {"original", "speculators", "norm of all", "norms of each"}) {
     CAPTURE(std::string(name));
     const json::object& expected = head_case(name);
     test::HeadPair pair(load_case(name));
@@ -150,13 +150,14 @@ TEST_CASE("what is no EAGLE-3 head that is known is refused by name") {
                        {"transformer_layer_config"});
   check_config_refused("original", {{"architectures", json::array{"MedusaModel"}}},
                        {"no EAGLE-3 head"});
-  check_config_refused("original", {{"norm_before_fc", true}}, {"norm_before_fc"});
+  check_config_refused("original", {{"norm_before_fc", true}, {"fc_norm", true}},
+                       {"norm_before_fc", "fc_norm"});
   check_config_refused("original",
                        {{"eagle_config", json::object{{"use_aux_hidden_state", false}}}},
                        {"use_aux_hidden_state"});
   check_config_refused("original", {{"use_aux_hidden_state", false}}, {"use_aux_hidden_state"});
-  for (const char* option : {"norm_output", "norm_before_fc", "fc_norm", "parallel_drafting"})
-    check_config_refused("original", {{"eagle_config", json::object{{option, true}}}}, {option});
+  check_config_refused("original", {{"eagle_config", json::object{{"parallel_drafting", true}}}},
+                       {"parallel_drafting"});
   check_config_refused("original", {{"eagle_aux_hidden_state_layer_ids", json::array{1, 2}}},
                        {"eagle_aux_hidden_state_layer_ids", "[1,2]"});
 }
@@ -209,6 +210,9 @@ TEST_CASE("a head that lacks a tensor, or whose tables contradict each other, is
   for (const char* name : {"fc.weight", "d2t", "midlayer.hidden_norm.weight", "norm.weight",
                            "lm_head.weight", "midlayer.mlp.up_proj.weight", "embed_tokens.weight"})
     check_weights_refused("original", [&](test::WeightsFile& w) { w.remove(name); }, {name});
+  for (const char* name : {"input_norm.weight", "fc_norm.2.weight"})
+    check_weights_refused(name[0] == 'i' ? "norm of all" : "norms of each",
+                          [&](test::WeightsFile& w) { w.remove(name); }, {name});
   check_weights_refused("original", [](test::WeightsFile& w) { w.at("d2t")[0] += 1; }, {"d2t"});
   check_weights_refused("original", [](test::WeightsFile& w) { w.at("t2d")[0] ^= 1; }, {"t2d"});
   check_weights_refused(

@@ -31,6 +31,14 @@ HEADS = [
         "architectures": ["Eagle3Speculator"], "speculators_model_type": "eagle3", "draft_vocab_size": SAID,
         "norm_before_residual": True, "eagle_aux_hidden_state_layer_ids": [1, 3, 5], "transformer_layer_config": {
             "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 48, "head_dim": 16, "rope_theta": 10000.0, **SHAPE}}},
+    {"name": "norm of all", "block": "midlayer.", "taps": (2, 3, 3), "embedding": True, "before": False, "hidden": 32,
+     "norms": ["input_norm"], "normed": True, "config": {
+        "architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama", "hidden_size": 32, "target_hidden_size": 48,
+        "draft_vocab_size": SAID, "rope_theta": 5000.0, "eagle_config": {"norm_before_fc": True}, "norm_output": True, **SHAPE}},
+    {"name": "norms of each", "block": "midlayer.", "taps": (2, 3, 3), "embedding": True, "before": False, "hidden": 32,
+     "norms": ["fc_norm.0", "fc_norm.1", "fc_norm.2"], "config": {
+        "architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama", "hidden_size": 32, "target_hidden_size": 48,
+        "draft_vocab_size": SAID, "rope_theta": 5000.0, "fc_norm": True, **SHAPE}},
 ]
 
 
@@ -61,6 +69,8 @@ def head_tensors(head):
               b + "mlp.gate_proj.weight": [f, h], b + "mlp.up_proj.weight": [f, h], b + "mlp.down_proj.weight": [h, f]}
     if head["embedding"]:
         shapes["embed_tokens.weight"] = [160, h]
+    norms = head.get("norms", [])
+    shapes |= {name + ".weight": [3 * TARGET["hidden_size"] // len(norms)] for name in norms}
     return [entry_of(*item) for item in shapes.items()]
 
 
@@ -71,12 +81,20 @@ class Head:
         w = {name.replace(head["block"], ""): weights(name, *rest).double().numpy() for name, *rest in tensors}
         block = block_of(head)
         self.w, self.before, self.theta = w, head["before"], block["rope_theta"]
+        self.norms, self.normed = head.get("norms", []), head.get("normed", False)
         self.d = block.get("head_dim", head["hidden"] // 4)
         self.embedding = w.get("embed_tokens.weight", embedding)
         self.keys, self.values = [], []
 
     def norm(self, x, name):
         return x / np.sqrt((x * x).mean() + 1e-5) * self.w[name + ".weight"]
+
+    def combined(self, states):
+        """The feature of a position, of the target's hidden states there."""
+        read = np.concatenate(states)
+        if self.norms:
+            read = np.concatenate([self.norm(x, name) for x, name in zip(np.split(read, len(self.norms)), self.norms)])
+        return self.w["fc.weight"] @ read
 
     def turned(self, x, position):
         half = self.d // 2
@@ -101,7 +119,8 @@ class Head:
         y = self.norm(residual, "post_attention_layernorm")
         gate = w["mlp.gate_proj.weight"] @ y
         residual = residual + w["mlp.down_proj.weight"] @ (gate / (1 + np.exp(-gate)) * (w["mlp.up_proj.weight"] @ y))
-        return w["lm_head.weight"] @ self.norm(residual, "norm"), residual
+        last = self.norm(residual, "norm")
+        return w["lm_head.weight"] @ last, last if self.normed else residual
 
 
 def numbers(row):
@@ -123,7 +142,7 @@ def main():
         head = Head(case, own, target.model.embed_tokens.weight.double().numpy())
         rows = []
         for p in range(1, PROMPT):
-            feature = head.w["fc.weight"] @ np.concatenate([states[i][p - 1] for i in case["taps"]])
+            feature = head.combined([states[i][p - 1] for i in case["taps"]])
             logits, feature = head.row(prompt[p], feature)
             if p in ROWS:
                 rows.append({"position": p, "logits": numbers(logits)})
