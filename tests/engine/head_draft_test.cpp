@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -92,6 +93,11 @@ std::vector<HeadCase> head_cases() {
     cases.push_back({"Gemma 4", assistant, tiny_requests()});
   }
   return cases;
+}
+
+HeadCase head_case(std::string_view name) {
+  const std::vector<HeadCase> cases = head_cases();
+  return *std::ranges::find(cases, name, &HeadCase::name);
 }
 
 /// How many drafted tokens were accepted in each round, of an answer in `sync`: the target says
@@ -204,7 +210,7 @@ TEST_CASE("the block that a checkpoint brings drafts for it, unless something el
 }
 
 TEST_CASE("one pass writes a window of a drafter of blocks, and none is longer than a block") {
-  HeadCase of = head_cases().back();
+  HeadCase of = head_case("DFlash");
   of.options.speculation = SpeculationMode::sync;
   const auto rounds = [&](int window) {
     EngineOptions options = of.simulated();
@@ -223,7 +229,7 @@ TEST_CASE("one pass writes a window of a drafter of blocks, and none is longer t
 }
 
 TEST_CASE("the form of an answer holds for each token of a block") {
-  HeadCase of = head_cases().back();
+  HeadCase of = head_case("DFlash");
   of.options.speculation = SpeculationMode::sync;
   of.options.window = 5;
   for (Request& request : of.requests) {
