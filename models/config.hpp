@@ -127,11 +127,11 @@ struct FusionConfig {
   int vocabulary = 0; ///< Rows of the output head; the embedding has all of the other model's ids.
   bool norm_before_residual = false; ///< The block adds its output to the normalised input.
   bool goes_on_normed = false;       ///< The head goes on from its rows behind the final norm.
-  /// With Joint::beside: norms of the hidden states that it reads, of all together or of as many
-  /// parts; 0: none.
+  /// How many norms the hidden states have that it reads with Joint::beside: one for all of them,
+  /// or one for each of as many parts; 0: none.
   int tap_norms = 0;
-  /// With Joint::whole: numbers of a row of the other model, as wide as which the head's own
-  /// features are; the first of `features`, before keys and values.
+  /// The width of a row of the other model, with Joint::whole. The head's own features are as wide;
+  /// of `features` it is the first part, before keys and values.
   int width = 0;
   std::optional<ClusterConfig> clusters; ///< None: it says all ids.
   int block = 0;    ///< Joint::context: rows of a block, that of the token before it included.

@@ -6,6 +6,7 @@
 #include "models/common_options.hpp"
 #include "models/families.hpp"
 #include "models/head_ids.hpp"
+#include "models/head_target.hpp"
 #include "models/limits.hpp"
 #include "text/json.hpp"
 #include "text/limits.hpp"
@@ -221,21 +222,15 @@ Result<DFlashConfig> read_drafter_config(const std::string& folder) {
 
 Result<void> check_target(const ModelConfig& target, const std::string& name,
                           const DFlashConfig& config) {
-  const auto other = [&](const std::string& what, int has) {
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("the drafter was made for a target with {}, and {} has {}", what,
-                            shown_path(name), has),
-                "give the target that the drafter was made for");
-  };
-  if (target.hidden != config.target_hidden)
-    return other(fmt::format("hidden_size {}", config.target_hidden), target.hidden);
-  if (target.vocabulary != config.model.vocabulary)
-    return other(fmt::format("vocab_size {}", config.model.vocabulary), target.vocabulary);
+  const HeadTarget made_for{"drafter", target, name};
+  if (auto same = made_for.check_sizes(config.target_hidden, config.model.vocabulary); !same)
+    return same;
+  const auto has = fmt::format("has {}", target.layers);
   if (config.target_layers > 0 && target.layers != config.target_layers)
-    return other(fmt::format("{} layers", config.target_layers), target.layers);
+    return made_for.other(fmt::format("{} layers", config.target_layers), has);
   for (const int tap : config.taps)
     if (tap >= target.layers)
-      return other(fmt::format("more than {} layers", tap), target.layers);
+      return made_for.other(fmt::format("more than {} layers", tap), has);
   return {};
 }
 

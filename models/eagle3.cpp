@@ -5,6 +5,7 @@
 #include "models/checkpoint/lacking.hpp"
 #include "models/families.hpp"
 #include "models/head_ids.hpp"
+#include "models/head_target.hpp"
 #include "models/limits.hpp"
 #include "text/json.hpp"
 #include "text/limits.hpp"
@@ -194,22 +195,16 @@ Result<Eagle3Config> read_head_config(const std::string& folder) {
 
 Result<std::vector<int>> taps_in(const ModelConfig& target, const std::string& name,
                                  const Eagle3Config& config) {
-  const auto other = [&](const std::string& what, int has) {
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("the head was made for a target with {}, and {} has {}", what,
-                            shown_path(name), has),
-                "give the target that the head was made for");
-  };
-  if (target.hidden != config.target_hidden)
-    return other(fmt::format("hidden_size {}", config.target_hidden), target.hidden);
-  if (target.vocabulary != config.model.vocabulary)
-    return other(fmt::format("vocab_size {}", config.model.vocabulary), target.vocabulary);
+  const HeadTarget made_for{"head", target, name};
+  if (const auto same = made_for.check_sizes(config.target_hidden, config.model.vocabulary); !same)
+    return tl::unexpected(same.error());
   std::vector<int> taps = config.taps;
   if (taps.empty())
     taps = {2, target.layers / 2, target.layers - 3};
   for (const int layer : taps)
     if (layer < 0 || layer >= target.layers)
-      return other(fmt::format("a layer {}, counted from 0", layer), target.layers);
+      return made_for.other(fmt::format("a layer {}, counted from 0", layer),
+                            fmt::format("has {}", target.layers));
   return taps;
 }
 

@@ -4,6 +4,7 @@
 #include "models/checkpoint/folder_tensors.hpp"
 #include "models/checkpoint/lacking.hpp"
 #include "models/families.hpp"
+#include "models/head_target.hpp"
 #include "models/limits.hpp"
 #include "text/json.hpp"
 
@@ -116,8 +117,8 @@ bool slides(const ModelConfig& config, int layer) {
 /// them, and the others read them there.
 class KeySharing {
 public:
-  KeySharing(ModelConfig& head, const ModelConfig& target, std::string target_name)
-      : head_(head), target_(target), target_name_(std::move(target_name)) {}
+  KeySharing(ModelConfig& head, const HeadTarget& target)
+      : head_(head), target_(target.config), made_for_(target) {}
 
   Result<std::vector<int>> share() {
     std::vector<int> sources;
@@ -131,7 +132,7 @@ public:
       layer.keys_given = true;
       const int source = source_of(i);
       if (source < 0)
-        return other("layers of each type that it has", "does not");
+        return made_for_.other("layers of each type that it has", "does not");
       if (auto same = check_same(i, source); !same)
         return tl::unexpected(same.error());
       sources.push_back(source);
@@ -140,13 +141,6 @@ public:
     for (LayerConfig& layer : head_.mixers)
       layer.window += layer.window > 0 ? 1 : 0;
     return sources;
-  }
-
-  tl::unexpected<Error> other(const std::string& what, const std::string& has) const {
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("the assistant was made for a target with {}, and {} {}", what,
-                            shown_path(target_name_), has),
-                "give the target that the assistant was made for");
   }
 
 private:
@@ -171,13 +165,13 @@ private:
     };
     if (heads(head_, layer) == heads(target_, source))
       return {};
-    return other("keys of " + heads(head_, layer),
-                 fmt::format("has {} in layer {}", heads(target_, source), source));
+    return made_for_.other("keys of " + heads(head_, layer),
+                           fmt::format("has {} in layer {}", heads(target_, source), source));
   }
 
   ModelConfig& head_;
   const ModelConfig& target_;
-  const std::string target_name_;
+  const HeadTarget& made_for_;
 };
 
 struct AssistantConfig {
@@ -217,17 +211,13 @@ Result<AssistantConfig> read_assistant(const std::string& folder) {
 /// Fits the layers to the target; returns the layers whose keys they read.
 Result<std::vector<int>> fit(ModelConfig& head, const ModelConfig& target,
                              const std::string& target_name) {
-  KeySharing keys(head, target, target_name);
+  const HeadTarget made_for{"assistant", target, target_name};
   if (!target.architecture.starts_with("Gemma4"))
-    return keys.other("the layers of a Gemma 4", "is a " + target.architecture);
-  if (target.hidden != head.fusion->width)
-    return keys.other(fmt::format("hidden_size {}", head.fusion->width),
-                      fmt::format("has {}", target.hidden));
-  if (target.vocabulary != head.vocabulary)
-    return keys.other(fmt::format("vocab_size {}", head.vocabulary),
-                      fmt::format("has {}", target.vocabulary));
+    return made_for.other("the layers of a Gemma 4", "is a " + target.architecture);
+  if (auto same = made_for.check_sizes(head.fusion->width, head.vocabulary); !same)
+    return tl::unexpected(same.error());
   head.embedding_scale = target.embedding_scale;
-  auto sources = keys.share();
+  auto sources = KeySharing(head, made_for).share();
   if (!sources)
     return sources;
   head.fusion->features = target.hidden;

@@ -53,8 +53,9 @@ public:
     std::atomic<std::size_t> launched = 0;
   };
   GraphCounts& graphs() { return graphs_; }
-  /// Where it says what fails nobody: whatever a device of this GPU was opened with last.
+  /// Sets where `warn` writes: what a device of this GPU was opened with last.
   void log_to(base::Log log);
+  /// Says what went wrong, but fails nobody.
   void warn(const std::string& message) const;
 
   /// Checks, after a failed call on this GPU, whether it still works. A sticky error makes it lost

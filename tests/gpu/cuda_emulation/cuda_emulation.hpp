@@ -26,7 +26,7 @@ struct Options {
   bool graphs = true;      ///< Whether any can be instantiated.
   bool peers = true;       ///< Whether GPUs can reach each other's memory,
   bool pool_access = true; ///< and whether they are granted it.
-  /// Of orders of execution, of which every launch draws its own, and of inexact results.
+  /// It draws orders of execution, for every launch its own, and inexact results.
   unsigned seed = 1;
   std::vector<CublasAlgorithm> cublas{CublasAlgorithm::steady}; ///< What it offers, best first.
 };

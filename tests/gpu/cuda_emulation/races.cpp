@@ -5,8 +5,8 @@
 namespace cuda_emulation {
 namespace {
 
-/// Of what is accessed at once, the first byte of each pair stands for both: half the work, and no
-/// kernel of the tree writes single bytes that others read otherwise.
+/// An access is looked at from two to two bytes: the first of a pair stands for both. That is half
+/// the work, and no kernel writes single bytes that others of its grid read in wider words.
 constexpr std::size_t bytes_seen = 2;
 constexpr std::size_t pages_kept = 1 << 14; ///< From one grid to the next.
 
