@@ -345,17 +345,17 @@ void all_rows_decoded(Product p, int first, int last, std::size_t sums_bytes, Sc
 }
 
 /// Does the same for few rows: tiles whose scales are moderate are decoded in registers.
-void few_rows_decoded(const Product& p, int first, int last, Scratch& scratch) {
+void few_rows_decoded(const Product& p, TileRun run, Scratch& scratch) {
   const std::byte* const pairs = pairs_of_tiles(p.staged, p.out.rows, p.w, scratch);
   const bool moderate_rows = avx512_decodes_for(pairs, p.out.rows, p.w);
   if (moderate_rows)
-    for_moderate_tiles(p.w, first, last, [&](int begin, int end, bool moderate) {
+    for_moderate_tiles(p.w, run, [&](TileRun part, bool moderate) {
       if (moderate)
-        avx512_linear_mx_as_tiles(p.out, pairs, p.w, begin, end, p.add);
+        avx512_linear_mx_as_tiles(p.out, pairs, p.w, part, p.add);
     });
-  for_moderate_tiles(p.w, first, last, [&](int begin, int end, bool moderate) {
+  for_moderate_tiles(p.w, run, [&](TileRun part, bool moderate) {
     if (!moderate || !moderate_rows)
-      all_rows_decoded(p, begin, end, 0, scratch);
+      all_rows_decoded(p, part.first, part.last, 0, scratch);
   });
 }
 
@@ -421,29 +421,29 @@ protected:
     }
   }
 
-  void own_linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first, int last,
-                  bool add, Scratch& scratch) const override {
+  void own_linear(Tensor out, const std::byte* staged, const PackedWeight& w, TileRun run, bool add,
+                  Scratch& scratch) const override {
     if (by_codes(w)) {
-      amx_linear_codes(out, staged, w, first, last, add, scratch);
+      amx_linear_codes(out, staged, w, run, add, scratch);
       return _tile_release();
     }
     const Product product{out, staged, w, add, std::min(out.rows, row_block), tiles_of(w)};
     const std::size_t sums = out.rows <= row_block ? 0 : Run::sums_bytes(out.rows, w);
     written(staged);
     if (w.format() == WeightFormat::bf16)
-      all_rows(product, first, last, scratch.at_least(sums));
+      all_rows(product, run.first, run.last, scratch.at_least(sums));
     else if (out.rows <= rows_as_tiles)
-      few_rows_decoded(product, first, last, scratch);
+      few_rows_decoded(product, run, scratch);
     else
-      all_rows_decoded(product, first, last, sums, scratch);
+      all_rows_decoded(product, run.first, run.last, sums, scratch);
     _tile_release();
   }
 
-  void own_linear_int8(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
-                       int last, bool add, Scratch& scratch) const override {
+  void own_linear_int8(Tensor out, const std::byte* staged, const PackedWeight& w, TileRun run,
+                       bool add, Scratch& scratch) const override {
     if (!tiles_pay(out.rows))
-      return avx512_linear_int8(out, staged, w, first, last, add, scratch);
-    amx_linear_int8(out, staged, w, first, last, add, scratch);
+      return avx512_linear_int8(out, staged, w, run, add, scratch);
+    amx_linear_int8(out, staged, w, run, add, scratch);
     _tile_release();
   }
 };

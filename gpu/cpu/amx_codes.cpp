@@ -206,30 +206,30 @@ void amx_stage_codes(std::byte* staged, Tensor in, const PackedWeight& w, int fi
   }
 }
 
-void amx_linear_codes(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
-                      int last, bool add, Scratch& scratch) {
+void amx_linear_codes(Tensor out, const std::byte* staged, const PackedWeight& w, TileRun run,
+                      bool add, Scratch& scratch) {
   const CodesProduct p{out, staged, w, add};
   written(staged);
   if (out.rows <= rows_as_tiles)
     avx512_linear_codes_as_tiles(out, pairs_of_tiles(staged, out.rows, w, scratch), p.sums(0), w,
-                                 first, last, add);
+                                 run, add);
   else if (out.rows <= row_block)
-    few_rows_of_codes(p, first, last);
+    few_rows_of_codes(p, run.first, run.last);
   else
-    many_rows_of_codes(p, first, last, scratch);
+    many_rows_of_codes(p, run.first, run.last, scratch);
 }
 
-void amx_linear_int8(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
-                     int last, bool add, Scratch& scratch) {
+void amx_linear_int8(Tensor out, const std::byte* staged, const PackedWeight& w, TileRun run,
+                     bool add, Scratch& scratch) {
   const CodesProduct p{out, staged, w, add, Int8Rows(w, out.rows)};
   written(staged);
-  for_moderate_tiles(w, first, last, [&](int begin, int end, bool moderate) {
+  for_moderate_tiles(w, run, [&](TileRun part, bool moderate) {
     if (!moderate)
-      linear_int8(out, staged, w, begin, end, add);
+      linear_int8(out, staged, w, part, add);
     else if (out.rows <= row_block)
-      few_rows_of_codes(p, begin, end);
+      few_rows_of_codes(p, part.first, part.last);
     else
-      many_rows_of_codes(p, begin, end, scratch);
+      many_rows_of_codes(p, part.first, part.last, scratch);
   });
 }
 

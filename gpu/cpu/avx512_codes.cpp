@@ -8,6 +8,7 @@
 
 #if defined(__x86_64__)
 
+#include "gpu/cpu/avx512_ahead.hpp"
 #include "gpu/cpu/avx512_decoders.hpp"
 #include "gpu/cpu/avx512_rows.hpp"
 #include "gpu/cpu/avx512_sums.hpp"
@@ -42,12 +43,10 @@ namespace paceline::gpu::cpu {
 namespace {
 
 /// Multiplies Rows rows of `in`, of which `row` is the first, with Tiles tiles from `tile` on.
-/// words: the weight's words, or the decoded tiles. The next tiles are prefetched into the
-/// second-level cache, in the order of memory, because decoding leaves the processor no room to
-/// look ahead.
+/// words: the weight's words, or the decoded tiles. next: the tile that follows, to be fetched.
 template <class Sum, int bits, int Rows, int Tiles>
 __attribute__((noinline)) void block(const Product& p, const std::byte* in, std::size_t stride,
-                                     int row, int tile, const std::byte* words) {
+                                     int row, int tile, int next, const std::byte* words) {
   const Decoder<bits> decoder(*p.table);
   constexpr std::size_t run_bytes = Decoder<bits>::words * line;
   const ScaledCodes& how = p.w.codes();
@@ -58,8 +57,7 @@ __attribute__((noinline)) void block(const Product& p, const std::byte* in, std:
   const int runs = how.part / 2 / Decoder<bits>::pairs;
   const auto parts = std::size_t(p.w.parts());
   const std::byte* record = p.w.tile(tile);
-  const std::byte* next = record + Tiles * tile_bytes;
-  const std::size_t next_bytes = bits == decoded ? 0 : Tiles * tile_bytes / parts + 1;
+  Ahead<bits, Tiles> ahead(p.w, tile, next, p.w.parts());
   const float* sums = p.sums + std::size_t(row) * parts;
   __m512 sum[Rows][Tiles];
   repeat<Tiles>([&](auto t) INLINED {
@@ -68,11 +66,10 @@ __attribute__((noinline)) void block(const Product& p, const std::byte* in, std:
   for (std::size_t at = 0; at < parts; record += p.w.record_bytes()) {
     const std::byte* own = record + 2 * tile_outputs * numbers;
     for (int part = 0; part < how.parts(); ++part, ++at, own += tile_outputs * numbers) {
-      for (std::size_t ahead = 0; ahead < next_bytes; ahead += line)
-        _mm_prefetch(reinterpret_cast<const char*>(next + ahead), _MM_HINT_T1);
-      next += next_bytes;
+      ahead.part();
       Sum partial[Rows][Tiles];
       for (int run = 0; run < runs; ++run, words += run_bytes) {
+        ahead.template lines_of_each<Decoder<bits>::words>();
         typename Decoder<bits>::Run all[Tiles];
         repeat<Tiles>([&](auto t) INLINED { all[t] = decoder.run(words + t * words_stride); });
         repeat<Decoder<bits>::pairs>([&](auto pair) INLINED {
@@ -110,15 +107,19 @@ __attribute__((noinline)) void block(const Product& p, const std::byte* in, std:
 constexpr int panel_tiles = 3;
 
 template <class Sum, int bits>
-void few_rows(const Product& p, int first, int last) {
+void few_rows(const Product& p, TileRun run) {
   with_constant<Sum::most_rows>(p.out.rows, [&](auto rows) INLINED {
-    constexpr int together = Sum::tiles_together(rows);
     constexpr std::size_t stride = rows * pair_bytes;
-    const auto words = [&](int tile) INLINED { return p.w.tile(tile) + p.w.scale_bytes(); };
-    for (; first + together <= last; first += together)
-      block<Sum, bits, rows, together>(p, p.staged, stride, 0, first, words(first));
-    for (; first < last; ++first)
-      block<Sum, bits, rows, 1>(p, p.staged, stride, 0, first, words(first));
+    int tile = run.first;
+    const auto multiply = [&](auto tiles) INLINED {
+      block<Sum, bits, rows, tiles>(p, p.staged, stride, 0, tile, run.behind(tile + tiles),
+                                    p.w.tile(tile) + p.w.scale_bytes());
+      tile += tiles;
+    };
+    while (tile + Sum::tiles_together(rows) <= run.last)
+      multiply(constant<Sum::tiles_together(rows)>);
+    while (tile < run.last)
+      multiply(constant<1>);
   });
 }
 
@@ -147,7 +148,7 @@ void panel(const Product& p, int tile) {
     for (int row = 0; row < rows; row += most)
       with_constant<most>(std::min(most, rows - row), [&](auto some) INLINED {
         block<PairSum, decoded, some, Tiles>(p, in + std::size_t(row) * pair_bytes, stride,
-                                             first + row, tile, p.tiles);
+                                             first + row, tile, -1, p.tiles);
       });
   }
 }
@@ -166,11 +167,11 @@ void many_rows(Product p, int first, int last, Scratch& scratch) {
 }
 
 template <int bits>
-void product(const Product& p, int first, int last, Scratch& scratch) {
+void product(const Product& p, TileRun run, Scratch& scratch) {
   if (p.out.rows <= PairSum::most_rows)
-    few_rows<PairSum, bits>(p, first, last);
+    few_rows<PairSum, bits>(p, run);
   else
-    many_rows<bits>(p, first, last, scratch);
+    many_rows<bits>(p, run.first, run.last, scratch);
 }
 
 /// Sums each part of a row. Both halves of a vector are summed in the same order.
@@ -256,9 +257,9 @@ void avx512_stage_codes(std::byte* staged, Tensor in, const PackedWeight& w, int
 }
 
 void avx512_linear_codes_as_tiles(Tensor out, const std::byte* pairs, const float* sums,
-                                  const PackedWeight& w, int first, int last, bool add) {
+                                  const PackedWeight& w, TileRun run, bool add) {
   const Product p{out, pairs, sums, w, add, &table_of(w.format())};
-  with_bits(w.codes().bits, [&](auto bits) { few_rows<TileSum, bits>(p, first, last); });
+  with_bits(w.codes().bits, [&](auto bits) { few_rows<TileSum, bits>(p, run); });
 }
 
 void avx512_decode_codes(const PackedWeight& w, int tile, int first, int last, std::byte* to) {
@@ -268,11 +269,11 @@ void avx512_decode_codes(const PackedWeight& w, int tile, int first, int last, s
   with_bits(w.codes().bits, [&](auto bits) { decode<bits>(p, words, last - first, to); });
 }
 
-void avx512_linear_codes(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
-                         int last, bool add, Scratch& scratch) {
+void avx512_linear_codes(Tensor out, const std::byte* staged, const PackedWeight& w, TileRun run,
+                         bool add, Scratch& scratch) {
   const Product p{out, staged, sums_of(const_cast<std::byte*>(staged), out.rows, w),
                   w,   add,    &table_of(w.format())};
-  with_bits(w.codes().bits, [&](auto bits) { product<bits>(p, first, last, scratch); });
+  with_bits(w.codes().bits, [&](auto bits) { product<bits>(p, run, scratch); });
 }
 
 } // namespace paceline::gpu::cpu

@@ -14,14 +14,14 @@ bool avx512_has_codes();
 
 std::size_t avx512_codes_staged_bytes(int rows, const PackedWeight& w);
 void avx512_stage_codes(std::byte* staged, Tensor in, const PackedWeight& w, int first, int last);
-void avx512_linear_codes(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
-                         int last, bool add, Scratch& scratch);
+void avx512_linear_codes(Tensor out, const std::byte* staged, const PackedWeight& w, TileRun run,
+                         bool add, Scratch& scratch);
 
 /// Multiplies up to rows_as_tiles rows (avx512_sums.hpp), and gives the same bits as AMX tiles if
 /// denormal numbers are flushed (denormals.hpp). pairs: rows as avx512_stage_pairs stages them;
 /// sums: [rows, parts], if there are least values.
 void avx512_linear_codes_as_tiles(Tensor out, const std::byte* pairs, const float* sums,
-                                  const PackedWeight& w, int first, int last, bool add);
+                                  const PackedWeight& w, TileRun run, bool add);
 
 /// Decodes the codes of a tile's inputs [first, last), whole runs of 32, to bf16 integers: [pair of
 /// inputs][output][2].

@@ -35,9 +35,6 @@ struct ByteTables {
   }
 };
 
-/// Stands for the bits of a code where a tile holds decoded bf16 numbers.
-inline constexpr int decoded = 16;
-
 } // namespace paceline::gpu::cpu
 
 PACELINE_TARGET_BEGIN(PACELINE_AVX512_TABLES_TARGET)

@@ -6,6 +6,7 @@
 // bytes of both, and gets numbers without an offset.
 #include "gpu/cpu/avx512_int8.hpp"
 
+#include "gpu/cpu/avx512_ahead.hpp"
 #include "gpu/cpu/avx512_words.hpp"
 #include "gpu/cpu/int8_rows.hpp"
 
@@ -63,9 +64,6 @@ PACELINE_TARGET_BEGIN(PACELINE_AVX512_TABLES_TARGET)
 
 namespace paceline::gpu::cpu {
 namespace {
-
-/// Stands for the bits of a code where a tile holds decoded numbers.
-constexpr int decoded = 7;
 
 /// Decodes a block of 32 inputs to unsigned bytes, four inputs of each output a vector. four: 0 to
 /// 7, in ascending order.
@@ -158,11 +156,17 @@ private:
   int left_;             ///< Parts that are left of the record.
 };
 
+/// Returns the lines of a block's codes that have been read behind `four` times four inputs.
+template <int bits>
+constexpr int lines_behind(int four) {
+  return bits == decoded ? 0 : four * bits / fours;
+}
+
 /// Multiplies Rows rows from `row` on, all of one group, with Tiles tiles from `tile` on. words:
-/// the weight's words, or the decoded tiles. The next tiles are prefetched into the second-level
-/// cache, in the order of memory, because decoding leaves the processor no room to look ahead.
+/// the weight's words, or the decoded tiles. next: the tile that follows, to be fetched.
 template <int part, int bits, int Rows, int Tiles>
-__attribute__((noinline)) void block(const Product& p, int row, int tile, const std::byte* words) {
+__attribute__((noinline)) void block(const Product& p, int row, int tile, int next,
+                                     const std::byte* words) {
   const Decoder<bits> decoder(p.table);
   const std::size_t block_bytes = bits == decoded ? decoded_block_bytes : p.w.block_bytes();
   const std::size_t words_stride = bits == decoded ? decoded_tile_bytes(p.w) : p.w.tile_bytes();
@@ -170,9 +174,7 @@ __attribute__((noinline)) void block(const Product& p, int row, int tile, const 
   const std::byte* in = p.staged + p.at.codes(row, 0);
   const std::byte* scale = p.staged + p.at.scale(row, 0);
   const std::byte* added = p.staged + p.at.added(row, 0);
-  const std::byte* next = p.w.tile(tile + Tiles);
-  const std::size_t next_bytes =
-      bits == decoded ? 0 : Tiles * p.w.tile_bytes() / std::size_t(p.w.blocks()) + 1;
+  Ahead<bits, Tiles> ahead(p.w, tile, next, p.w.blocks());
   const bool least = p.w.has_least();
   const float unit = p.how.unit;
   __m512 sum[Rows][Tiles];
@@ -182,9 +184,7 @@ __attribute__((noinline)) void block(const Product& p, int row, int tile, const 
     repeat<Rows>([&](auto r) INLINED { sum[r][t] = _mm512_setzero_ps(); });
   });
   for (int left = p.w.blocks(); left > 0; --left) {
-    for (std::size_t ahead = 0; ahead < next_bytes; ahead += line)
-      _mm_prefetch(reinterpret_cast<const char*>(next + ahead), _MM_HINT_T1);
-    next += next_bytes;
+    ahead.part();
     repeat<mx_block / part>([&](auto of_block) INLINED {
       __m512i partial[Rows][Tiles];
       repeat<Rows>([&](auto r) INLINED {
@@ -194,6 +194,7 @@ __attribute__((noinline)) void block(const Product& p, int row, int tile, const 
       });
       repeat<part / 4>([&](auto of_part) INLINED {
         constexpr int four = of_block * (part / 4) + of_part;
+        ahead.template lines_of_each<lines_behind<bits>(four + 1) - lines_behind<bits>(four)>();
         repeat<Tiles>([&](auto t) INLINED {
           const __m512i weights = decoder.template numbers<four>(words + t * words_stride);
           repeat<Rows>([&](auto r) INLINED {
@@ -235,28 +236,30 @@ constexpr int most_rows = 4;
 constexpr int few = 16;
 constexpr int panel_tiles = 3; ///< Tiles that are decoded together.
 
-/// Multiplies all rows with Tiles tiles. most: a bound on the rows that are in registers together.
-template <int part, int bits, int most, int Tiles>
-void all_rows_of(const Product& p, int tile, const std::byte* words) {
+/// Multiplies all rows with Tiles tiles.
+template <int part, int bits, int Tiles>
+void all_rows_of(const Product& p, int tile, int next, const std::byte* words) {
   for (int row = 0; row < p.out.rows;) {
-    const int rows = std::min(most, p.at.group(row) - row % row_block);
-    with_constant<most>(rows, [&](auto some)
-                                  INLINED { block<part, bits, some, Tiles>(p, row, tile, words); });
+    const int rows = std::min(most_rows, p.at.group(row) - row % row_block);
+    with_constant<most_rows>(rows, [&](auto some) INLINED {
+      block<part, bits, some, Tiles>(p, row, tile, next, words);
+    });
     row += rows;
   }
 }
 
-/// Each product of a row waits for the one before it, so one or two rows alternate between four
-/// tiles.
 template <int part, int bits>
-void few_rows(const Product& p, int first, int last) {
-  const auto words = [&](int tile) { return p.w.tile(tile) + p.w.scale_bytes(); };
-  for (; p.out.rows <= 2 && first + 4 <= last; first += 4)
-    all_rows_of<part, bits, 2, 4>(p, first, words(first));
-  for (; first + 2 <= last; first += 2)
-    all_rows_of<part, bits, most_rows, 2>(p, first, words(first));
-  if (first < last)
-    all_rows_of<part, bits, most_rows, 1>(p, first, words(first));
+void few_rows(const Product& p, TileRun run) {
+  int tile = run.first;
+  const auto multiply = [&](auto tiles) {
+    all_rows_of<part, bits, tiles>(p, tile, run.behind(tile + tiles),
+                                   p.w.tile(tile) + p.w.scale_bytes());
+    tile += tiles;
+  };
+  while (tile + 2 <= run.last)
+    multiply(constant<2>);
+  if (tile < run.last)
+    multiply(constant<1>);
 }
 
 /// Decodes blocks [first, last) of a tile, and prefetches those of the next one.
@@ -284,17 +287,17 @@ void many_rows(const Product& p, int first, int last, Scratch& scratch) {
       decode<bits>(p.w, p.table, first + t, 0, p.w.blocks(),
                    room + std::size_t(t) * decoded_tile_bytes(p.w));
     with_constant<panel_tiles>(tiles, [&](auto together) INLINED {
-      all_rows_of<part, decoded, most_rows, together>(p, first, room);
+      all_rows_of<part, decoded, together>(p, first, -1, room);
     });
   }
 }
 
 template <int part, int bits>
-void product(const Product& p, int first, int last, Scratch& scratch) {
+void product(const Product& p, TileRun run, Scratch& scratch) {
   if (p.out.rows <= few)
-    few_rows<part, bits>(p, first, last);
+    few_rows<part, bits>(p, run);
   else
-    many_rows<part, bits>(p, first, last, scratch);
+    many_rows<part, bits>(p, run.first, run.last, scratch);
 }
 
 /// Rounds and stages one block of a row.
@@ -354,17 +357,15 @@ PACELINE_TARGET_END
 namespace paceline::gpu::cpu {
 namespace {
 
-void all_rows(const Product& p, int first, int last, Scratch& scratch) {
+void all_rows(const Product& p, TileRun run, Scratch& scratch) {
   const bool halves_of_blocks = p.how.part == 16;
   switch (p.how.bits) {
   case 4:
-    return halves_of_blocks ? product<16, 4>(p, first, last, scratch)
-                            : product<32, 4>(p, first, last, scratch);
-  case 5: return product<32, 5>(p, first, last, scratch);
+    return halves_of_blocks ? product<16, 4>(p, run, scratch) : product<32, 4>(p, run, scratch);
+  case 5: return product<32, 5>(p, run, scratch);
   case 6:
-    return halves_of_blocks ? product<16, 6>(p, first, last, scratch)
-                            : product<32, 6>(p, first, last, scratch);
-  default: return product<32, 8>(p, first, last, scratch);
+    return halves_of_blocks ? product<16, 6>(p, run, scratch) : product<32, 6>(p, run, scratch);
+  default: return product<32, 8>(p, run, scratch);
   }
 }
 
@@ -384,15 +385,15 @@ void avx512_decode_int8(const PackedWeight& w, int tile, int first, int last, st
   }
 }
 
-void avx512_linear_int8(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
-                        int last, bool add, Scratch& scratch) {
+void avx512_linear_int8(Tensor out, const std::byte* staged, const PackedWeight& w, TileRun run,
+                        bool add, Scratch& scratch) {
   const IntegerCodes& how = *w.integers();
   const Product p{out, staged, w, how, add, Int8Rows(w, out.rows), ByteTable(how, how.offset)};
-  for_moderate_tiles(w, first, last, [&](int begin, int end, bool moderate) {
+  for_moderate_tiles(w, run, [&](TileRun part, bool moderate) {
     if (moderate)
-      all_rows(p, begin, end, scratch);
+      all_rows(p, part, scratch);
     else
-      linear_int8(out, staged, w, begin, end, add);
+      linear_int8(out, staged, w, part, add);
   });
 }
 
@@ -408,7 +409,7 @@ bool avx512_has_int8() {
 void avx512_stage_int8(std::byte* /*staged*/, Tensor /*in*/, const PackedWeight& /*w*/,
                        int /*first*/, int /*last*/) {}
 void avx512_linear_int8(Tensor /*out*/, const std::byte* /*staged*/, const PackedWeight& /*w*/,
-                        int /*first*/, int /*last*/, bool /*add*/, Scratch& /*scratch*/) {}
+                        TileRun /*run*/, bool /*add*/, Scratch& /*scratch*/) {}
 
 } // namespace paceline::gpu::cpu
 

@@ -13,8 +13,8 @@ bool avx512_has_int8();
 
 /// Do what stage_int8 and linear_int8 do, with the same bits.
 void avx512_stage_int8(std::byte* staged, Tensor in, const PackedWeight& w, int first, int last);
-void avx512_linear_int8(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
-                        int last, bool add, Scratch& scratch);
+void avx512_linear_int8(Tensor out, const std::byte* staged, const PackedWeight& w, TileRun run,
+                        bool add, Scratch& scratch);
 
 /// Decodes a tile's inputs [first, last), whole blocks of 32, to the numbers of their codes, which
 /// have up to six bits: [four inputs][output][4], signed bytes.

@@ -4,6 +4,7 @@
 // rows are moderate (highway_mx.cpp says why). So a product has the bits of the bf16 weight's.
 #include "gpu/cpu/avx512_mx.hpp"
 
+#include "gpu/cpu/avx512_ahead.hpp"
 #include "gpu/cpu/avx512_decoders.hpp"
 #include "gpu/cpu/avx512_sums.hpp"
 
@@ -62,17 +63,15 @@ struct Product {
   bool add;
 };
 
-/// Multiplies all rows with Tiles tiles from `tile` on. The next tiles are prefetched into the
-/// second-level cache, in the order of memory: decoding leaves the processor no room to look ahead,
-/// and it sees no single stream when several tiles are read in turn.
+/// Multiplies all rows with Tiles tiles from `tile` on. next: the tile that follows, to be fetched.
 template <class Sum, const MxElement& E, int Rows, int Tiles>
-__attribute__((noinline)) void block(const Product& p, int tile) {
+__attribute__((noinline)) void block(const Product& p, int tile, int next) {
   const MxDecoder<E> decoder;
   const std::size_t tile_bytes = p.w.tile_bytes();
   const std::byte* in = p.staged;
   const std::byte* scales = p.w.tile(tile);
   const std::byte* words = scales + p.w.scale_bytes();
-  const std::byte* next = scales + Tiles * tile_bytes;
+  Ahead<E.bits(), Tiles> ahead(p.w, tile, next, p.w.blocks());
   constexpr std::size_t run_bytes = MxDecoder<E>::words * line;
   __m512 sum[Rows][Tiles];
   __m512i before[Tiles];
@@ -81,6 +80,7 @@ __attribute__((noinline)) void block(const Product& p, int tile) {
     repeat<Rows>([&](auto r) INLINED { sum[r][t] = _mm512_setzero_ps(); });
   });
   for (int left = p.w.blocks(); left > 0; --left, scales += tile_outputs) {
+    ahead.part();
     repeat<Tiles>([&](auto t) INLINED {
       const __m512i now = exponents(scales + t * tile_bytes);
       const __m512 factor =
@@ -97,10 +97,7 @@ __attribute__((noinline)) void block(const Product& p, int tile) {
         const std::byte* at = words + t * tile_bytes;
         runs[t] = decoder.run(at);
       });
-      repeat<MxDecoder<E>::words * Tiles>([&](auto i) INLINED {
-        _mm_prefetch(reinterpret_cast<const char*>(next) + i * line, _MM_HINT_T1);
-      });
-      next += Tiles * run_bytes;
+      ahead.template lines_of_each<MxDecoder<E>::words>();
       repeat<MxDecoder<E>::pairs>([&](auto pair) INLINED {
         repeat<Tiles>([&](auto t) INLINED {
           const __m512i weights = decoder.template numbers<pair>(runs[t]);
@@ -121,27 +118,28 @@ __attribute__((noinline)) void block(const Product& p, int tile) {
 }
 
 template <class Sum, const MxElement& E, int Rows>
-void product_of(const Product& p, int first, int last) {
+void product_of(const Product& p, TileRun run) {
   if constexpr (Rows > 1) {
     if (p.out.rows < Rows)
-      return product_of<Sum, E, Rows - 1>(p, first, last);
+      return product_of<Sum, E, Rows - 1>(p, run);
   }
   constexpr int together = Sum::tiles_together(Rows);
-  for (; first + together <= last; first += together)
-    block<Sum, E, Rows, together>(p, first);
-  for (; first < last; ++first)
-    block<Sum, E, Rows, 1>(p, first);
+  int tile = run.first;
+  for (; tile + together <= run.last; tile += together)
+    block<Sum, E, Rows, together>(p, tile, run.behind(tile + together));
+  for (; tile < run.last; ++tile)
+    block<Sum, E, Rows, 1>(p, tile, run.behind(tile + 1));
 }
 
 template <class Sum, int most_rows>
-void product(const Product& p, int first, int last) {
+void product(const Product& p, TileRun run) {
   switch (p.w.format()) {
-  case WeightFormat::mxfp8: return product_of<Sum, e4m3, most_rows>(p, first, last);
-  case WeightFormat::mxfp8_e5m2: return product_of<Sum, e5m2, most_rows>(p, first, last);
-  case WeightFormat::mxfp6: return product_of<Sum, e2m3, most_rows>(p, first, last);
-  case WeightFormat::mxfp6_e3m2: return product_of<Sum, e3m2, most_rows>(p, first, last);
-  case WeightFormat::mxfp4: return product_of<Sum, e2m1, most_rows>(p, first, last);
-  default: return product_of<Sum, int8, most_rows>(p, first, last);
+  case WeightFormat::mxfp8: return product_of<Sum, e4m3, most_rows>(p, run);
+  case WeightFormat::mxfp8_e5m2: return product_of<Sum, e5m2, most_rows>(p, run);
+  case WeightFormat::mxfp6: return product_of<Sum, e2m3, most_rows>(p, run);
+  case WeightFormat::mxfp6_e3m2: return product_of<Sum, e3m2, most_rows>(p, run);
+  case WeightFormat::mxfp4: return product_of<Sum, e2m1, most_rows>(p, run);
+  default: return product_of<Sum, int8, most_rows>(p, run);
   }
 }
 
@@ -211,14 +209,14 @@ bool avx512_decodes_for(const std::byte* staged, int rows, const PackedWeight& w
          all_moderate(staged, std::size_t(rows) * std::size_t(w.padded_inputs()) / 2 * pair_bytes);
 }
 
-void avx512_linear_mx(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
-                      int last, bool add) {
-  product<PairSum, row_block>({out, staged, w, add}, first, last);
+void avx512_linear_mx(Tensor out, const std::byte* staged, const PackedWeight& w, TileRun run,
+                      bool add) {
+  product<PairSum, row_block>({out, staged, w, add}, run);
 }
 
 void avx512_linear_mx_as_tiles(Tensor out, const std::byte* staged, const PackedWeight& w,
-                               int first, int last, bool add) {
-  product<TileSum, rows_as_tiles>({out, staged, w, add}, first, last);
+                               TileRun run, bool add) {
+  product<TileSum, rows_as_tiles>({out, staged, w, add}, run);
 }
 
 } // namespace paceline::gpu::cpu

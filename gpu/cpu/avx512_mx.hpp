@@ -15,10 +15,10 @@ DecodeBlocks* avx512_decode_blocks();
 bool avx512_decodes_for(const std::byte* staged, int rows, const PackedWeight& w);
 /// Computes the rows' products with tiles [first, last), whose blocks are decoded in registers. See
 /// Kernels::linear.
-void avx512_linear_mx(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
-                      int last, bool add);
+void avx512_linear_mx(Tensor out, const std::byte* staged, const PackedWeight& w, TileRun run,
+                      bool add);
 /// Does it for up to rows_as_tiles rows (avx512_sums.hpp), and gives the same bits as AMX tiles.
 void avx512_linear_mx_as_tiles(Tensor out, const std::byte* staged, const PackedWeight& w,
-                               int first, int last, bool add);
+                               TileRun run, bool add);
 
 } // namespace paceline::gpu::cpu

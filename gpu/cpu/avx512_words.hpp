@@ -21,6 +21,9 @@
 
 namespace paceline::gpu::cpu {
 
+/// Stands for the bits of a code where a tile holds decoded numbers.
+inline constexpr int decoded = 16;
+
 inline bool has_tables_of_bytes() {
   static const bool usable = __builtin_cpu_supports("avx512vbmi") &&
                              __builtin_cpu_supports("avx512bf16") &&
@@ -33,6 +36,9 @@ inline bool has_tables_of_bytes() {
 PACELINE_TARGET_BEGIN(PACELINE_AVX512_TABLES_TARGET)
 
 namespace paceline::gpu::cpu {
+
+template <int N>
+inline constexpr std::integral_constant<int, N> constant;
 
 /// Calls f(0), f(1), ..., f(N - 1) with compile-time constants.
 template <int N, class F>

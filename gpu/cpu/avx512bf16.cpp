@@ -135,12 +135,12 @@ void by_decoded_tiles(Product p, int first, int last, Scratch& scratch) {
   }
 }
 
-void few_rows_mx(const Product& p, int first, int last, Scratch& scratch) {
-  for_moderate_tiles(p.w, first, last, [&](int begin, int end, bool moderate) {
+void few_rows_mx(const Product& p, TileRun run, Scratch& scratch) {
+  for_moderate_tiles(p.w, run, [&](TileRun part, bool moderate) {
     if (moderate)
-      avx512_linear_mx(p.out, p.staged, p.w, begin, end, p.add);
+      avx512_linear_mx(p.out, p.staged, p.w, part, p.add);
     else
-      by_decoded_tiles(p, begin, end, scratch);
+      by_decoded_tiles(p, part.first, part.last, scratch);
   });
 }
 
@@ -171,13 +171,13 @@ protected:
     avx512_stage_pairs(staged, in, w.padded_inputs(), first, last);
   }
 
-  void own_linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first, int last,
-                  bool add, Scratch& scratch) const override {
+  void own_linear(Tensor out, const std::byte* staged, const PackedWeight& w, TileRun run, bool add,
+                  Scratch& scratch) const override {
     if (w.format() == WeightFormat::bf16)
-      return all_rows({out, staged, w, add, tiles_of(w)}, first, last);
+      return all_rows({out, staged, w, add, tiles_of(w)}, run.first, run.last);
     const Product p{out, staged, w, add, {}};
-    avx512_decodes_for(staged, out.rows, w) ? few_rows_mx(p, first, last, scratch)
-                                            : by_decoded_tiles(p, first, last, scratch);
+    avx512_decodes_for(staged, out.rows, w) ? few_rows_mx(p, run, scratch)
+                                            : by_decoded_tiles(p, run.first, run.last, scratch);
   }
 };
 

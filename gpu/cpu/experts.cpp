@@ -174,25 +174,21 @@ void CpuOperations::expert_linear(Tensor out, Tensor in, RoutedRows order, const
   for_each_part(weight, [&](const Weight& part, int first) {
     list_expert_parts(static_cast<const PackedWeight&>(part), first, out.cols, routing);
   });
-  TileQueue& queue = next_queue();
   const int tiles = expert_parts_.empty() ? 0 : expert_parts_.back().end;
   const int rows_each = expert_parts_.empty() ? 1 : out.rows / int(expert_parts_.size());
   const int least = tiles == 0 ? 1 : shortest_run(*expert_parts_.front().weight, rows_each);
   const ExpertPart* staged = nullptr;
-  for (;;) {
-    const auto [first, last] = queue.take(tiles, team_.ranks, least);
-    if (first == last)
-      break;
+  for_runs_of_tiles(tiles, least, [&](TileRun run) {
     for (const ExpertPart& part : expert_parts_) {
-      if (part.end <= first || part.begin >= last)
+      if (part.end <= run.first || part.begin >= run.last)
         continue;
       if (staged != &part)
         stage_expert(in, order, part, routing);
       staged = &part;
-      multiply_expert(out, part, std::max(first, part.begin), std::min(last, part.end), routing);
+      const int end = std::min(run.last, part.end);
+      multiply_expert(out, part, {std::max(run.first, part.begin), end, run.behind(end)}, routing);
     }
-  }
-  barrier();
+  });
 }
 
 /// Stages the rows of an expert for this rank, which takes the tiles of few experts.
@@ -213,18 +209,26 @@ void CpuOperations::stage_expert(Tensor in, RoutedRows order, const ExpertPart& 
   team_.kernels.stage(staged, own, *part.weight, 0, rows);
 }
 
-/// Multiplies the rows that were staged by tiles [first, last) of all parts' tiles.
-void CpuOperations::multiply_expert(Tensor out, const ExpertPart& part, int first, int last,
+/// Returns the tile of `w` that is number `tile` of all parts' tiles, or -1 if it is another one's.
+int CpuOperations::tile_in(const PackedWeight& w, int tile) const {
+  for (const ExpertPart& part : expert_parts_)
+    if (part.weight == &w && part.begin <= tile && tile < part.end)
+      return part.first_tile + tile - part.begin;
+  return -1;
+}
+
+/// Multiplies the rows that were staged by a run of all parts' tiles.
+void CpuOperations::multiply_expert(Tensor out, const ExpertPart& part, TileRun run,
                                     const Routing& routing) {
   const int slot = routing.first[part.expert];
   const int rows = routing.first[part.expert + 1] - slot;
-  const int first_tile = part.first_tile + first - part.begin;
-  const int last_tile = part.first_tile + last - part.begin;
+  const int before = part.first_tile - part.begin;
   // Kernels write the column that is the output's number in the weight.
   const Tensor own =
       out.slice(slot, rows)
           .columns(part.column - part.first_tile * tile_outputs, part.weight->outputs());
-  multiply(own, staged_.at_least(0), *part.weight, first_tile, last_tile, false);
+  multiply(own, staged_.at_least(0), *part.weight,
+           {run.first + before, run.last + before, tile_in(*part.weight, run.next)}, false);
 }
 
 void CpuOperations::spread(Tensor out, Tensor in, const Routing& routing) {

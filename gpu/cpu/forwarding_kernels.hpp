@@ -19,9 +19,9 @@ public:
              int last) const override {
     to_.stage(staged, in, w, first, last);
   }
-  void linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first, int last,
-              bool add, Scratch& scratch) const override {
-    to_.linear(out, staged, w, first, last, add, scratch);
+  void linear(Tensor out, const std::byte* staged, const PackedWeight& w, TileRun run, bool add,
+              Scratch& scratch) const override {
+    to_.linear(out, staged, w, run, add, scratch);
   }
   void rms_norm(float* out, const float* in, const float* weight, int cols,
                 float epsilon) const override {

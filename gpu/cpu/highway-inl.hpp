@@ -24,26 +24,26 @@ HWY_BEFORE_NAMESPACE();
 namespace paceline::gpu::cpu::HWY_NAMESPACE {
 
 /// Implement Kernels::linear and Kernels::attend; staged: f32, [rows, padded inputs].
-void linear(Tensor out, const float* staged, const PackedWeight& w, int first, int last, bool add,
+void linear(Tensor out, const float* staged, const PackedWeight& w, TileRun run, bool add,
             Scratch& scratch);
 /// Implements linear for up to mx_rows_max rows, all of them moderate, and moderate tiles of a
 /// microscaling weight, which is decoded in registers.
 inline constexpr int mx_rows_max = 8;
-void linear_mx(Tensor out, const float* staged, const PackedWeight& w, int first, int last,
-               bool add, Scratch& scratch);
+void linear_mx(Tensor out, const float* staged, const PackedWeight& w, TileRun run, bool add,
+               Scratch& scratch);
 /// Returns whether all numbers of a staged row are 0 or of a size from 2^-60 up to 2^16. inputs:
 /// padded.
 bool moderate(const float* row, int inputs);
 /// Implements linear for a weight of scaled codes. staged: all rows, then, if there are least
 /// values, the sums of each row's parts.
-void linear_codes(Tensor out, const float* staged, const PackedWeight& w, int first, int last,
-                  bool add, Scratch& scratch);
+void linear_codes(Tensor out, const float* staged, const PackedWeight& w, TileRun run, bool add,
+                  Scratch& scratch);
 /// Computes the sums of a row's parts, of `part` inputs each. sums: [parts_of_row]
 void sum_parts(const float* row, int part, int parts_of_row, float* sums);
 /// Implements linear_int8, with the same bits if the processor fuses multiplications with
 /// additions.
-void linear_int8_rows(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
-                      int last, bool add);
+void linear_int8_rows(Tensor out, const std::byte* staged, const PackedWeight& w, TileRun run,
+                      bool add);
 DecodeBlocks decode_blocks; // See highway.hpp.
 EncodeBlocks encode_blocks; // See encode_blocks.hpp.
 void attend(Tensor out, Tensor q, std::span<const std::int32_t> positions,

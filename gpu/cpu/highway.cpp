@@ -210,12 +210,11 @@ public:
     }
   }
 
-  void linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first, int last,
-              bool add, Scratch& scratch) const override {
+  void linear(Tensor out, const std::byte* staged, const PackedWeight& w, TileRun run, bool add,
+              Scratch& scratch) const override {
     if (w.integers())
-      return linear_int8_rows(out, staged, w, first, last, add);
-    HWY_NAMESPACE::linear(out, reinterpret_cast<const float*>(staged), w, first, last, add,
-                          scratch);
+      return linear_int8_rows(out, staged, w, run, add);
+    HWY_NAMESPACE::linear(out, reinterpret_cast<const float*>(staged), w, run, add, scratch);
   }
 
   void rms_norm(float* out, const float* in, const float* weight, int cols,

@@ -247,18 +247,18 @@ void sum_parts(const float* row, int part, int parts_of_row, float* sums) {
   }
 }
 
-void linear_codes(Tensor out, const float* staged, const PackedWeight& w, int first, int last,
-                  bool add, Scratch& scratch) {
+void linear_codes(Tensor out, const float* staged, const PackedWeight& w, TileRun run, bool add,
+                  Scratch& scratch) {
   const ScaledCodes& how = w.codes();
   Product p{out, staged, staged + out.rows * std::ptrdiff_t(w.padded_inputs()), w, add, {}};
   for (int code = 0; code < 16; ++code)
     p.numbers.bytes[code] = std::uint8_t(how.numbers[std::size_t(code)]);
   p.offset = std::uint8_t(-how.numbers[0]);
   switch (how.bits) {
-  case 4: return product<4>(p, first, last, scratch);
-  case 5: return product<5>(p, first, last, scratch);
-  case 6: return product<6>(p, first, last, scratch);
-  default: return product<8>(p, first, last, scratch);
+  case 4: return product<4>(p, run.first, run.last, scratch);
+  case 5: return product<5>(p, run.first, run.last, scratch);
+  case 6: return product<6>(p, run.first, run.last, scratch);
+  default: return product<8>(p, run.first, run.last, scratch);
   }
 }
 

@@ -304,7 +304,7 @@ template <Codes codes, int part>
 void product(const Product& p, int first, int last) {
   for (; first < last; ++first) {
     if (is_mx(p.w.format()) && !p.w.moderate(first)) { // A scale may be none.
-      linear_int8(p.out, p.staged, p.w, first, first + 1, p.add);
+      linear_int8(p.out, p.staged, p.w, {first, first + 1}, p.add);
       continue;
     }
     for (int row = 0; row < p.out.rows;) {
@@ -318,8 +318,8 @@ void product(const Product& p, int first, int last) {
 
 } // namespace
 
-void linear_int8_rows(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
-                      int last, bool add) {
+void linear_int8_rows(Tensor out, const std::byte* staged, const PackedWeight& w, TileRun run,
+                      bool add) {
   const IntegerCodes& how = *w.integers();
   const bool uneven = how.bits == 4 && how.offset > 64;
   Product p{out, staged, w, how, add, Int8Rows(w, out.rows)};
@@ -333,14 +333,14 @@ void linear_int8_rows(Tensor out, const std::byte* staged, const PackedWeight& w
   switch (how.bits) {
   case 4:
     if (uneven)
-      return product<Codes::uneven, 32>(p, first, last);
-    return how.part == 16 ? product<Codes::four, 16>(p, first, last)
-                          : product<Codes::four, 32>(p, first, last);
-  case 5: return product<Codes::five, 32>(p, first, last);
+      return product<Codes::uneven, 32>(p, run.first, run.last);
+    return how.part == 16 ? product<Codes::four, 16>(p, run.first, run.last)
+                          : product<Codes::four, 32>(p, run.first, run.last);
+  case 5: return product<Codes::five, 32>(p, run.first, run.last);
   case 6:
-    return how.part == 16 ? product<Codes::six, 16>(p, first, last)
-                          : product<Codes::e2m3, 32>(p, first, last);
-  default: return product<Codes::eight, 32>(p, first, last);
+    return how.part == 16 ? product<Codes::six, 16>(p, run.first, run.last)
+                          : product<Codes::e2m3, 32>(p, run.first, run.last);
+  default: return product<Codes::eight, 32>(p, run.first, run.last);
   }
 }
 

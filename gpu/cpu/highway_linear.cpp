@@ -153,12 +153,12 @@ void product_decoded(Product p, const PackedWeight& w, int first, int last, Scra
 }
 
 /// Multiplies few rows with a microscaling weight; its moderate tiles are decoded in registers.
-void product_few(const Product& p, const PackedWeight& w, int first, int last, Scratch& scratch) {
-  for_moderate_tiles(w, first, last, [&](int begin, int end, bool moderate) {
+void product_few(const Product& p, const PackedWeight& w, TileRun run, Scratch& scratch) {
+  for_moderate_tiles(w, run, [&](TileRun part, bool moderate) {
     if (moderate)
-      linear_mx(p.out, p.rows, w, begin, end, p.add, scratch);
+      linear_mx(p.out, p.rows, w, part, p.add, scratch);
     else
-      product_decoded(p, w, begin, end, scratch);
+      product_decoded(p, w, part.first, part.last, scratch);
   });
 }
 
@@ -171,22 +171,22 @@ bool all_moderate(const Product& p) {
 
 } // namespace
 
-void linear(Tensor out, const float* staged, const PackedWeight& w, int first, int last, bool add,
+void linear(Tensor out, const float* staged, const PackedWeight& w, TileRun run, bool add,
             Scratch& scratch) {
   if (out.rows == 0)
     return;
   const Product p{out, staged, w.padded_inputs(), w.outputs(), w.tile(0), 0, w.tile_bytes(), add};
   switch (w.format()) {
-  case WeightFormat::f32: return product<ReadF32>(p, first, last);
-  case WeightFormat::f16: return product<ReadF16>(p, first, last);
-  case WeightFormat::bf16: return product<ReadBf16>(p, first, last);
+  case WeightFormat::f32: return product<ReadF32>(p, run.first, run.last);
+  case WeightFormat::f16: return product<ReadF16>(p, run.first, run.last);
+  case WeightFormat::bf16: return product<ReadBf16>(p, run.first, run.last);
   default: break;
   }
   if (has_scaled_codes(w.format()))
-    return linear_codes(out, staged, w, first, last, add, scratch);
+    return linear_codes(out, staged, w, run, add, scratch);
   if (out.rows <= mx_rows_max && all_moderate(p))
-    return product_few(p, w, first, last, scratch);
-  product_decoded(p, w, first, last, scratch);
+    return product_few(p, w, run, scratch);
+  product_decoded(p, w, run.first, run.last, scratch);
 }
 
 #endif // HWY_SCALAR

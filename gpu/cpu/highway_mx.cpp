@@ -311,16 +311,21 @@ bool moderate(const float* row, int inputs) {
   return highest(most) < 0x1p16f && highest(least) <= -0x1p-60f;
 }
 
-void linear_mx(Tensor out, const float* staged, const PackedWeight& w, int first, int last,
-               bool add, Scratch& scratch) {
+void linear_mx(Tensor out, const float* staged, const PackedWeight& w, TileRun run, bool add,
+               Scratch& scratch) {
   const TakeDenormals denormals;
   switch (w.format()) {
-  case WeightFormat::mxfp8: return product<e4m3>({out, staged, w, add}, first, last, scratch);
-  case WeightFormat::mxfp8_e5m2: return product<e5m2>({out, staged, w, add}, first, last, scratch);
-  case WeightFormat::mxfp6: return product<e2m3>({out, staged, w, add}, first, last, scratch);
-  case WeightFormat::mxfp6_e3m2: return product<e3m2>({out, staged, w, add}, first, last, scratch);
-  case WeightFormat::mxfp4: return product<e2m1>({out, staged, w, add}, first, last, scratch);
-  default: return product<int8>({out, staged, w, add}, first, last, scratch);
+  case WeightFormat::mxfp8:
+    return product<e4m3>({out, staged, w, add}, run.first, run.last, scratch);
+  case WeightFormat::mxfp8_e5m2:
+    return product<e5m2>({out, staged, w, add}, run.first, run.last, scratch);
+  case WeightFormat::mxfp6:
+    return product<e2m3>({out, staged, w, add}, run.first, run.last, scratch);
+  case WeightFormat::mxfp6_e3m2:
+    return product<e3m2>({out, staged, w, add}, run.first, run.last, scratch);
+  case WeightFormat::mxfp4:
+    return product<e2m1>({out, staged, w, add}, run.first, run.last, scratch);
+  default: return product<int8>({out, staged, w, add}, run.first, run.last, scratch);
   }
 }
 

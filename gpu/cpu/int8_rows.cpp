@@ -61,12 +61,12 @@ void stage_int8(std::byte* staged, Tensor in, const PackedWeight& w, int first, 
     }
 }
 
-void linear_int8(Tensor out, const std::byte* staged, const PackedWeight& w, int first, int last,
+void linear_int8(Tensor out, const std::byte* staged, const PackedWeight& w, TileRun run,
                  bool add) {
   const int part = w.integers()->part;
   const Int8Rows at(w, out.rows);
   PackedWeight::Integers weights;
-  for (int o = first * tile_outputs; o < std::min(last * tile_outputs, w.outputs()); ++o) {
+  for (int o = run.first * tile_outputs; o < std::min(run.last * tile_outputs, w.outputs()); ++o) {
     w.read_integers(o, weights);
     for (int r = 0; r < out.rows; ++r) {
       float sum = 0;

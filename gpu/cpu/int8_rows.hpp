@@ -68,19 +68,18 @@ inline constexpr float int8_least = 0x1p-100f;
 /// Implement Kernels::stage and Kernels::linear as they are defined, for all weights that round
 /// rows to 8 bits.
 void stage_int8(std::byte* staged, Tensor in, const PackedWeight& w, int first, int last);
-void linear_int8(Tensor out, const std::byte* staged, const PackedWeight& w, int first, int last,
-                 bool add);
+void linear_int8(Tensor out, const std::byte* staged, const PackedWeight& w, TileRun run, bool add);
 
-/// Calls f(first, last, moderate) for runs of tiles that are all moderate, or whose weight has no
+/// Calls f(run, moderate) for runs of tiles that are all moderate, or whose weight has no
 /// exponents for scales, and for runs of others, whose scales may be none.
 template <class F>
-void for_moderate_tiles(const PackedWeight& w, int first, int last, const F& f) {
+void for_moderate_tiles(const PackedWeight& w, TileRun run, const F& f) {
   const auto moderate = [&](int tile) { return !is_mx(w.format()) || w.moderate(tile); };
-  for (int end = first; first < last; first = end) {
+  for (int first = run.first, end = first; first < run.last; first = end) {
     const bool kind = moderate(first);
-    while (end < last && moderate(end) == kind)
+    while (end < run.last && moderate(end) == kind)
       ++end;
-    f(first, end, kind);
+    f(TileRun{first, end, run.behind(end)}, kind);
   }
 }
 

@@ -67,9 +67,9 @@ public:
   virtual void stage(std::byte* staged, Tensor in, const PackedWeight& w, int first,
                      int last) const = 0;
   /// Sets out[r][o] = staged[r] * w[o] (or += with `add`) for all rows of out and the outputs of
-  /// tiles [first, last).
-  virtual void linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
-                      int last, bool add, Scratch& scratch) const = 0;
+  /// the run's tiles.
+  virtual void linear(Tensor out, const std::byte* staged, const PackedWeight& w, TileRun run,
+                      bool add, Scratch& scratch) const = 0;
 
   /// Computes an RMS norm. out, in, weight: [cols]; may be in place.
   virtual void rms_norm(float* out, const float* in, const float* weight, int cols,

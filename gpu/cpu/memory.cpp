@@ -8,10 +8,12 @@
 #include <fmt/format.h>
 #include <fstream>
 #include <limits>
+#include <mutex>
 #include <new>
 #include <string>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <utility>
 
 namespace paceline::gpu::cpu {
 namespace {
@@ -36,13 +38,15 @@ private:
 
 class MappedBuffer final : public Buffer {
 public:
-  MappedBuffer(std::byte* data, std::size_t size) : data_(data), size_(size) {}
-  ~MappedBuffer() override { munmap(data_, size_); }
+  MappedBuffer(std::byte* data, std::size_t mapped, std::size_t size)
+      : data_(data), mapped_(mapped), size_(size) {}
+  ~MappedBuffer() override { munmap(data_, mapped_); }
   std::byte* data() override { return data_; }
   std::size_t size() const override { return size_; }
 
 private:
   std::byte* data_;
+  std::size_t mapped_; // In whole pages.
   std::size_t size_;
 };
 
@@ -59,25 +63,57 @@ std::size_t read_number(const char* path) {
   return in >> value ? value : std::numeric_limits<std::size_t>::max();
 }
 
-// Maps memory that is aligned to a huge page but not rounded up to one: the rest of a last huge
-// page, a megabyte on average, would add up over a model's matrices.
+// Addresses from which large buffers are cut one behind another. A huge page holds the end of one
+// and the beginning of the next: a page of its own for each would cost a megabyte a matrix, and
+// small pages at the ends cost a walk through the page table for each 4 KiB that a product reads.
+class Addresses {
+public:
+  /// Returns zeroed memory that the caller unmaps, or null. Threads: any.
+  std::byte* cut(std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    if (left_ < bytes && !reserve(bytes))
+      return nullptr;
+    left_ -= bytes;
+    return std::exchange(next_, next_ + bytes);
+  }
+
+private:
+  bool reserve(std::size_t bytes) {
+    const std::size_t size = round_up(std::max(bytes, limits::reserved_addresses), huge_page);
+    void* const mapping = mmap(nullptr, size + huge_page, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapping == MAP_FAILED)
+      return false;
+    auto* const begin = static_cast<std::byte*>(mapping);
+    const std::size_t before = -reinterpret_cast<std::uintptr_t>(begin) % huge_page;
+    unmap(begin, before);
+    unmap(begin + before + size, huge_page - before);
+    unmap(next_, left_);
+    next_ = begin + before;
+    left_ = size;
+    madvise(next_, left_, MADV_HUGEPAGE); // Is only advice.
+    return true;
+  }
+
+  static void unmap(std::byte* begin, std::size_t bytes) {
+    if (bytes > 0)
+      munmap(begin, bytes);
+  }
+
+  std::mutex mutex_;
+  std::byte* next_ = nullptr;
+  std::size_t left_ = 0;
+};
+
 Result<std::shared_ptr<Buffer>> allocate_mapped(std::size_t bytes) {
+  static Addresses addresses;
   if (bytes > host_memory().available)
     return too_little(bytes);
   const std::size_t size = round_up(bytes, std::size_t(sysconf(_SC_PAGESIZE)));
-  const std::size_t mapped = size + huge_page;
-  void* mapping = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapping == MAP_FAILED)
+  std::byte* const data = addresses.cut(size);
+  if (!data)
     return too_little(bytes);
-  auto* const begin = static_cast<std::byte*>(mapping);
-  const std::size_t before = round_up(reinterpret_cast<std::uintptr_t>(begin), huge_page) -
-                             reinterpret_cast<std::uintptr_t>(begin);
-  if (before > 0)
-    munmap(begin, before);
-  if (before < huge_page)
-    munmap(begin + before + size, huge_page - before);
-  madvise(begin + before, size / huge_page * huge_page, MADV_HUGEPAGE); // Is only advice.
-  return std::make_shared<MappedBuffer>(begin + before, bytes);
+  return std::make_shared<MappedBuffer>(data, size, bytes);
 }
 
 } // namespace

@@ -13,8 +13,8 @@ namespace paceline::gpu::cpu {
 /// Returns the machine's memory, or the container's limit if that is smaller.
 DeviceMemory host_memory();
 
-/// Allocates zeroed memory, aligned to 64 bytes; large buffers to 2 MiB, in huge pages if the
-/// system allows. Pages become resident when they are first written.
+/// Allocates zeroed memory, aligned to 64 bytes; large buffers lie one behind another in huge pages
+/// if the system allows. Pages become resident when they are first written. Threads: any.
 Result<std::shared_ptr<Buffer>> allocate_host(std::size_t bytes);
 
 /// Memory that grows and never shrinks; its contents are lost when it grows. 64-byte aligned.

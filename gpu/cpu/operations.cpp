@@ -15,9 +15,10 @@ namespace {
 // Up to this many rows, every rank stages all inputs for itself, which is cheaper than a barrier.
 constexpr int private_rows_max = row_block;
 // Sizes of the shortest runs of tiles. For few rows: as many tiles as fit run_bytes, so that the
-// wait for the last run is short, but at most four, which AMX multiplies together, and an even
-// number if they are decoded in registers. For many rows: whole panels of two tiles (AMX) or three.
+// wait for the last run is short, but at most the four that AMX multiplies together, and always so
+// many if they are decoded in registers. For many rows: whole panels of two tiles (AMX) or three.
 constexpr std::size_t run_bytes = 64 << 10;
+constexpr int tiles_together = 4;
 constexpr int panels_of_many_rows = 12;
 
 const PackedWeight& packed(const Weight& w) {
@@ -68,18 +69,19 @@ int rows_of_sequence(const RowMap& rows, int first) {
 int shortest_run(const PackedWeight& w, int rows) {
   if (rows > row_block)
     return panels_of_many_rows;
-  const int tiles = std::clamp(int(run_bytes / w.tile_bytes()), 1, 4);
-  return w.format() > WeightFormat::bf16 ? (tiles + 1) / 2 * 2 : tiles;
+  if (w.format() > WeightFormat::bf16)
+    return tiles_together;
+  return std::clamp(int(run_bytes / w.tile_bytes()), 1, tiles_together);
 }
 
-std::pair<int, int> TileQueue::take(int tiles, int ranks, int least) {
+TileRun TileQueue::take(int tiles, int ranks, int least, int spare) {
   int first = next_.load(std::memory_order_relaxed);
   for (;;) {
     const int left = tiles - first;
-    if (left <= 0)
-      return {0, 0};
     const int part = ranks == 1 ? left : left / (2 * ranks) / least * least;
     const int count = std::min(left, std::max(part, least));
+    if (left <= 0 || left - count < spare)
+      return {};
     if (next_.compare_exchange_weak(first, first + count, std::memory_order_relaxed))
       return {first, first + count};
   }
@@ -169,15 +171,8 @@ void CpuOperations::product(Tensor out, Tensor in, const Weight& weight, bool ad
 void CpuOperations::part_product(Tensor out, Tensor in, const PackedWeight& w, bool add) {
   assert(out.rows == in.rows && in.cols == w.inputs() && out.cols >= w.outputs());
   const std::byte* staged = stage(in, w);
-  TileQueue& queue = next_queue();
-  const int least = shortest_run(w, out.rows);
-  for (;;) {
-    const auto [first, last] = queue.take(w.tiles(), team_.ranks, least);
-    if (first == last)
-      break;
-    multiply(out, staged, w, first, last, add);
-  }
-  barrier();
+  for_runs_of_tiles(w.tiles(), shortest_run(w, out.rows),
+                    [&](TileRun run) { multiply(out, staged, w, run, add); });
 }
 
 TileQueue& CpuOperations::next_queue() {
@@ -187,12 +182,12 @@ TileQueue& CpuOperations::next_queue() {
   return queue;
 }
 
-void CpuOperations::multiply(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
-                             int last, bool add) {
+void CpuOperations::multiply(Tensor out, const std::byte* staged, const PackedWeight& w,
+                             TileRun run, bool add) {
   if (out.rows > 0)
-    team_.kernels.linear(out, staged, w, first, last, add, scratch_);
+    team_.kernels.linear(out, staged, w, run, add, scratch_);
   if (w.bias())
-    add_bias(out, w, first * tile_outputs, std::min(last * tile_outputs, w.outputs()));
+    add_bias(out, w, run.first * tile_outputs, std::min(run.last * tile_outputs, w.outputs()));
 }
 
 const std::byte* CpuOperations::stage(Tensor in, const PackedWeight& w) {

@@ -48,8 +48,9 @@ struct Judging {
 class TileQueue {
 public:
   void restart() { next_.store(0, std::memory_order_relaxed); }
-  /// Returns the next run [first, last), empty when none is left. least: tiles of the shortest run.
-  std::pair<int, int> take(int tiles, int ranks, int least);
+  /// Returns the next run, empty when none is left. least: tiles of the shortest run; spare: so
+  /// many tiles must be left for others, or none is taken.
+  TileRun take(int tiles, int ranks, int least, int spare = 0);
 
 private:
   alignas(64) std::atomic<int> next_{0};
@@ -153,11 +154,25 @@ private:
   const std::byte* stage(Tensor in, const PackedWeight& w);
   void product(Tensor out, Tensor in, const Weight& w, bool add);
   void part_product(Tensor out, Tensor in, const PackedWeight& w, bool add);
+  /// Calls each(run) for the runs of the next product's tiles that this rank takes, and waits for
+  /// the other ranks. A run is taken while the one before it is multiplied, so that its weights can
+  /// be fetched ahead, unless the other ranks would be left without one.
+  template <class F>
+  void for_runs_of_tiles(int tiles, int least, const F& each) {
+    TileQueue& queue = next_queue();
+    const auto take = [&](int spare) { return queue.take(tiles, team_.ranks, least, spare); };
+    for (TileRun run = take(0); !run.empty();) {
+      const TileRun then = take((team_.ranks - 1) * least);
+      run.next = then.empty() ? -1 : then.first;
+      each(run);
+      run = then.empty() ? take(0) : then;
+    }
+    barrier();
+  }
   /// Returns the queue of the tiles of the next product.
   TileQueue& next_queue();
-  /// Multiplies staged rows by tiles [first, last) of a weight, and adds its bias.
-  void multiply(Tensor out, const std::byte* staged, const PackedWeight& w, int first, int last,
-                bool add);
+  /// Multiplies staged rows by some tiles of a weight, and adds their bias.
+  void multiply(Tensor out, const std::byte* staged, const PackedWeight& w, TileRun run, bool add);
   /// The tiles of a weight that belong to one expert, which has rows.
   struct ExpertPart {
     const PackedWeight* weight;
@@ -170,8 +185,8 @@ private:
   void list_expert_parts(const PackedWeight& w, int first_output, int outputs,
                          const Routing& routing);
   void stage_expert(Tensor in, RoutedRows order, const ExpertPart& part, const Routing& routing);
-  void multiply_expert(Tensor out, const ExpertPart& part, int first, int last,
-                       const Routing& routing);
+  int tile_in(const PackedWeight& w, int tile) const;
+  void multiply_expert(Tensor out, const ExpertPart& part, TileRun run, const Routing& routing);
   /// Attends for this rank's share of a sequence's heads with the same `kv`, counted row by row:
   /// whole rows at once, and the parts of rows before and after these by themselves.
   void attend(Tensor out, Tensor q, Share heads, std::span<const std::int32_t> positions,

@@ -31,17 +31,17 @@ public:
     else
       to_.stage(staged, in, w, first, last);
   }
-  void linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first, int last,
-              bool add, Scratch& scratch) const final {
+  void linear(Tensor out, const std::byte* staged, const PackedWeight& w, TileRun run, bool add,
+              Scratch& scratch) const final {
     if (w.integers())
-      avx512_has_int8() ? own_linear_int8(out, staged, w, first, last, add, scratch)
-                        : to_.linear(out, staged, w, first, last, add, scratch);
+      avx512_has_int8() ? own_linear_int8(out, staged, w, run, add, scratch)
+                        : to_.linear(out, staged, w, run, add, scratch);
     else if (takes(w))
-      own_linear(out, staged, w, first, last, add, scratch);
+      own_linear(out, staged, w, run, add, scratch);
     else if (by_codes(w))
-      avx512_linear_codes(out, staged, w, first, last, add, scratch);
+      avx512_linear_codes(out, staged, w, run, add, scratch);
     else
-      to_.linear(out, staged, w, first, last, add, scratch);
+      to_.linear(out, staged, w, run, add, scratch);
   }
 
 protected:
@@ -56,12 +56,12 @@ protected:
   virtual std::size_t own_staged_bytes(int rows, const PackedWeight& w) const = 0;
   virtual void own_stage(std::byte* staged, Tensor in, const PackedWeight& w, int first,
                          int last) const = 0;
-  virtual void own_linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first,
-                          int last, bool add, Scratch& scratch) const = 0;
+  virtual void own_linear(Tensor out, const std::byte* staged, const PackedWeight& w, TileRun run,
+                          bool add, Scratch& scratch) const = 0;
   /// Implements `linear` for rows of 8 bits, on processors that have products of bytes.
   virtual void own_linear_int8(Tensor out, const std::byte* staged, const PackedWeight& w,
-                               int first, int last, bool add, Scratch& scratch) const {
-    avx512_linear_int8(out, staged, w, first, last, add, scratch);
+                               TileRun run, bool add, Scratch& scratch) const {
+    avx512_linear_int8(out, staged, w, run, add, scratch);
   }
 };
 

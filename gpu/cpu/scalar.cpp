@@ -89,13 +89,14 @@ public:
             w.rounds_rows() ? base::round_to_bf16(in.row(r)[i]) : in.row(r)[i];
   }
 
-  void linear(Tensor out, const std::byte* staged, const PackedWeight& w, int first, int last,
-              bool add, Scratch& /*scratch*/) const override {
+  void linear(Tensor out, const std::byte* staged, const PackedWeight& w, TileRun run, bool add,
+              Scratch& /*scratch*/) const override {
     if (w.integers())
-      return linear_int8(out, staged, w, first, last, add);
+      return linear_int8(out, staged, w, run, add);
     const auto* rows = reinterpret_cast<const float*>(staged);
     std::vector<float> weights(std::size_t(w.inputs()));
-    for (int o = first * tile_outputs; o < std::min(last * tile_outputs, w.outputs()); ++o) {
+    for (int o = run.first * tile_outputs; o < std::min(run.last * tile_outputs, w.outputs());
+         ++o) {
       w.read_output(o, weights.data());
       for (int r = 0; r < out.rows; ++r) {
         const float* row = rows + std::size_t(r) * weights.size();

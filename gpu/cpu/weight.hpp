@@ -22,6 +22,17 @@ inline constexpr int tile_outputs = 16;
 inline constexpr int tile_inputs = 32;
 static_assert(tile_inputs == mx_block);
 
+/// Tiles of a weight that a rank multiplies in one go.
+struct TileRun {
+  int first = 0;
+  int last = 0;  ///< Behind the last one.
+  int next = -1; ///< What the rank multiplies next, which kernels may fetch ahead; -1: not known.
+
+  bool empty() const { return first == last; }
+  /// Returns what follows the tiles up to `end`, a part of the run.
+  int behind(int end) const { return end < last ? end : next; }
+};
+
 /// A packed weight: tiles of 16 outputs, padded with zero outputs, one after another.
 /// f32, f16: a tile is [input][output]; a vector of outputs is one load.
 /// bf16: a tile is [input / 2][output][input % 2]; 32 inputs of it are the 1 KiB operand of an AMX

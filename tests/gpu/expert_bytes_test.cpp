@@ -25,10 +25,10 @@ class CountingKernels final : public cpu::ForwardingKernels {
 public:
   CountingKernels() : ForwardingKernels(cpu::scalar_kernels()) {}
   const char* name() const override { return "counting"; }
-  void linear(Tensor out, const std::byte* staged, const cpu::PackedWeight& w, int first, int last,
+  void linear(Tensor out, const std::byte* staged, const cpu::PackedWeight& w, cpu::TileRun run,
               bool add, cpu::Scratch& scratch) const override {
-    bytes += std::size_t(last - first) * w.tile_bytes();
-    ForwardingKernels::linear(out, staged, w, first, last, add, scratch);
+    bytes += std::size_t(run.last - run.first) * w.tile_bytes();
+    ForwardingKernels::linear(out, staged, w, run, add, scratch);
   }
 
   mutable std::atomic<std::size_t> bytes = 0;

@@ -111,8 +111,8 @@ void products(const std::vector<const Kernels*>& families, double seconds, int r
   Scratch scratch;
   int tile = 0;
   const auto times = in_turn(families, seconds, [&](const Kernels& k) {
-    k.linear(out->tensor(rows, outputs), staged[&k].at_least(0), weight, tile,
-             tile + tiles_at_a_time, false, scratch);
+    k.linear(out->tensor(rows, outputs), staged[&k].at_least(0), weight,
+             {tile, tile + tiles_at_a_time}, false, scratch);
     tile = (tile + tiles_at_a_time) % (weight.tiles() - tiles_at_a_time);
   });
   print(fmt::format("product of {} rows, {} inputs, {} outputs", rows, inputs,
@@ -169,7 +169,7 @@ void formats(const Kernels& k, double seconds, int rows, int inputs) {
   const auto times = in_turn(weights, seconds, [&](const Weight& any) {
     const auto& weight = dynamic_cast<const PackedWeight&>(any);
     k.stage(staged.at_least(k.staged_bytes(rows, weight)), tensor(in, rows), weight, 0, rows);
-    k.linear(out->tensor(rows, outputs), staged.at_least(0), weight, 0, weight.tiles(), false,
+    k.linear(out->tensor(rows, outputs), staged.at_least(0), weight, {0, weight.tiles()}, false,
              scratch);
   });
   fmt::print("{}: product of {} rows, {} inputs, {} outputs\n", k.name(), rows, inputs, outputs);
