@@ -2,7 +2,7 @@
 // integers: one table of 16-bit numbers for codes of six bits or fewer, two tables of their bytes
 // for codes of eight. A part's products are summed by themselves, and the sum is added to the row's
 // in units of the part's scale. A part's least value is multiplied with the sum of its inputs,
-// which is staged with the row. For few rows, codes are decoded in registers; for more, tiles are
+// which is staged with the row. For few rows, codes are decoded in registers; for more, a tile is
 // decoded once. All sums are the same, in the same order.
 #include "gpu/cpu/avx512_codes.hpp"
 
@@ -24,8 +24,7 @@ struct Product {
   const float* sums;       ///< [rows, parts], if there are least values.
   const PackedWeight& w;
   bool add;
-  const CodeTable* table;           ///< Numbers of codes of up to six bits.
-  const std::byte* tiles = nullptr; ///< Decoded tiles, one after another.
+  const CodeTable* table; ///< Numbers of codes of up to six bits.
 
   int pairs() const { return w.padded_inputs() / 2; }
   int rows_of(int block) const { return std::min(row_block, out.rows - block * row_block); }
@@ -43,15 +42,15 @@ namespace paceline::gpu::cpu {
 namespace {
 
 /// Multiplies Rows rows of `in`, of which `row` is the first, with Tiles tiles from `tile` on.
-/// words: the weight's words, or the decoded tiles. next: the tile that follows, to be fetched.
+/// words: the weight's words, or a decoded tile. next: the tile that follows, to be fetched.
 template <class Sum, int bits, int Rows, int Tiles>
-__attribute__((noinline)) void block(const Product& p, const std::byte* in, std::size_t stride,
-                                     int row, int tile, int next, const std::byte* words) {
+__attribute__((noinline)) void block(const Product& p, const std::byte* in, int row, int tile,
+                                     int next, const std::byte* words) {
+  static_assert(bits != decoded || Tiles == 1);
   const Decoder<bits> decoder(*p.table);
   constexpr std::size_t run_bytes = Decoder<bits>::words * line;
   const ScaledCodes& how = p.w.codes();
   const std::size_t tile_bytes = p.w.tile_bytes();
-  const std::size_t words_stride = bits == decoded ? p.w.bf16_tile_bytes() : tile_bytes;
   const std::size_t numbers = how.least ? 2 : 1; // A scale, and maybe a least value.
   const bool several = how.parts() > 1;
   const int runs = how.part / 2 / Decoder<bits>::pairs;
@@ -71,13 +70,13 @@ __attribute__((noinline)) void block(const Product& p, const std::byte* in, std:
       for (int run = 0; run < runs; ++run, words += run_bytes) {
         ahead.template lines_of_each<Decoder<bits>::words>();
         typename Decoder<bits>::Run all[Tiles];
-        repeat<Tiles>([&](auto t) INLINED { all[t] = decoder.run(words + t * words_stride); });
+        repeat<Tiles>([&](auto t) INLINED { all[t] = decoder.run(words + t * tile_bytes); });
         repeat<Decoder<bits>::pairs>([&](auto pair) INLINED {
           repeat<Tiles>([&](auto t) INLINED {
             const __m512i weights = decoder.template numbers<pair>(all[t]);
             repeat<Rows>([&](auto r) INLINED { partial[r][t].add(weights, in + r * pair_bytes); });
           });
-          in += stride;
+          in += Rows * pair_bytes;
         });
       }
       repeat<Tiles>([&](auto t) INLINED {
@@ -103,16 +102,12 @@ __attribute__((noinline)) void block(const Product& p, const std::byte* in, std:
   });
 }
 
-/// Tiles that are decoded together for many rows.
-constexpr int panel_tiles = 3;
-
-template <class Sum, int bits>
+template <class Sum, int bits, int most>
 void few_rows(const Product& p, TileRun run) {
-  with_constant<Sum::most_rows>(p.out.rows, [&](auto rows) INLINED {
-    constexpr std::size_t stride = rows * pair_bytes;
+  with_constant<most>(p.out.rows, [&](auto rows) INLINED {
     int tile = run.first;
     const auto multiply = [&](auto tiles) INLINED {
-      block<Sum, bits, rows, tiles>(p, p.staged, stride, 0, tile, run.behind(tile + tiles),
+      block<Sum, bits, rows, tiles>(p, p.staged, 0, tile, run.behind(tile + tiles),
                                     p.w.tile(tile) + p.w.scale_bytes());
       tile += tiles;
     };
@@ -137,41 +132,40 @@ void decode(const Product& p, const std::byte* words, int inputs, std::byte* to)
   }
 }
 
-/// Multiplies all rows with decoded tiles.
-template <int Tiles>
-void panel(const Product& p, int tile) {
-  constexpr int most = PairSum::most_rows;
-  for (int first = 0; first < p.out.rows; first += row_block) {
-    const int rows = p.rows_of(first / row_block);
-    const std::size_t stride = std::size_t(rows) * pair_bytes;
-    const std::byte* const in = p.rows(first / row_block);
-    for (int row = 0; row < rows; row += most)
-      with_constant<most>(std::min(most, rows - row), [&](auto some) INLINED {
-        block<PairSum, decoded, some, Tiles>(p, in + std::size_t(row) * pair_bytes, stride,
-                                             first + row, tile, -1, p.tiles);
+/// Rows up to which codes are decoded in registers. A run of five bits fills too many of them.
+template <int bits>
+constexpr int in_registers_most = bits == 5 ? 8 : decoded_again_most;
+
+/// Multiplies blocks of rows with one tile at a time.
+template <int bits>
+void many_rows(const Product& p, TileRun run, Scratch& scratch) {
+  const bool once = p.out.rows > in_registers_most<bits>;
+  std::byte* const numbers = once ? scratch.at_least(p.w.bf16_tile_bytes()) : nullptr;
+  for (int tile = run.first; tile < run.last; ++tile) {
+    const std::byte* const words = p.w.tile(tile) + p.w.scale_bytes();
+    if (once)
+      decode<bits>(p, words, p.w.padded_inputs(), numbers);
+    for (int row = 0; row < p.out.rows; row += row_block)
+      with_constant<row_block>(p.rows_of(row / row_block), [&](auto rows) INLINED {
+        const auto multiply = [&](auto of, const std::byte* from) INLINED {
+          block<PairSum, of, rows, 1>(p, p.rows(row / row_block), row, tile,
+                                      row == 0 ? run.behind(tile + 1) : -1, from);
+        };
+        if constexpr (rows <= in_registers_most<bits>)
+          if (!once)
+            return multiply(constant<bits>, words);
+        multiply(constant<decoded>, numbers);
       });
   }
 }
 
 template <int bits>
-void many_rows(Product p, int first, int last, Scratch& scratch) {
-  std::byte* const room = scratch.at_least(panel_tiles * p.w.bf16_tile_bytes());
-  p.tiles = room;
-  for (; first < last; first += panel_tiles) {
-    const int tiles = std::min(panel_tiles, last - first);
-    for (int t = 0; t < tiles; ++t)
-      decode<bits>(p, p.w.tile(first + t) + p.w.scale_bytes(), p.w.padded_inputs(),
-                   room + std::size_t(t) * p.w.bf16_tile_bytes());
-    with_constant<panel_tiles>(tiles, [&](auto count) INLINED { panel<count>(p, first); });
-  }
-}
-
-template <int bits>
 void product(const Product& p, TileRun run, Scratch& scratch) {
-  if (p.out.rows <= PairSum::most_rows)
-    few_rows<PairSum, bits>(p, run);
+  constexpr int few = std::min(row_block, in_registers_most<bits>);
+  if (p.out.rows <= few)
+    few_rows<PairSum, bits, few>(p, run);
   else
-    many_rows<bits>(p, run.first, run.last, scratch);
+    many_rows<bits>(p, run, scratch);
 }
 
 /// Sums each part of a row. Both halves of a vector are summed in the same order.
@@ -259,7 +253,7 @@ void avx512_stage_codes(std::byte* staged, Tensor in, const PackedWeight& w, int
 void avx512_linear_codes_as_tiles(Tensor out, const std::byte* pairs, const float* sums,
                                   const PackedWeight& w, TileRun run, bool add) {
   const Product p{out, pairs, sums, w, add, &table_of(w.format())};
-  with_bits(w.codes().bits, [&](auto bits) { few_rows<TileSum, bits>(p, run); });
+  with_bits(w.codes().bits, [&](auto bits) { few_rows<TileSum, bits, rows_as_tiles>(p, run); });
 }
 
 void avx512_decode_codes(const PackedWeight& w, int tile, int first, int last, std::byte* to) {

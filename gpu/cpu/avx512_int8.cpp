@@ -7,6 +7,7 @@
 #include "gpu/cpu/avx512_int8.hpp"
 
 #include "gpu/cpu/avx512_ahead.hpp"
+#include "gpu/cpu/avx512_sums.hpp"
 #include "gpu/cpu/avx512_words.hpp"
 #include "gpu/cpu/int8_rows.hpp"
 
@@ -228,21 +229,18 @@ __attribute__((noinline)) void block(const Product& p, int row, int tile, int ne
   });
 }
 
-/// Most rows whose sums are in registers together: of four rows and two tiles or more, a product
-/// waits for no load.
-constexpr int most_rows = 4;
-/// Most rows for which codes are decoded in registers, once for each four of them; for more,
-/// storing decoded tiles is cheaper.
-constexpr int few = 16;
-constexpr int panel_tiles = 3; ///< Tiles that are decoded together.
+/// Rows and tiles whose sums are in registers together where codes are decoded there, and where
+/// tiles are decoded once, so that a product waits for their loads.
+constexpr int rows_together = 8, tiles_together = 2;
+constexpr int panel_rows = 4, panel_tiles = 3;
 
-/// Multiplies all rows with Tiles tiles.
-template <int part, int bits, int Tiles>
+/// Multiplies all rows with Tiles tiles, up to `most` rows at a time.
+template <int part, int bits, int most, int Tiles>
 void all_rows_of(const Product& p, int tile, int next, const std::byte* words) {
   for (int row = 0; row < p.out.rows;) {
-    const int rows = std::min(most_rows, p.at.group(row) - row % row_block);
-    with_constant<most_rows>(rows, [&](auto some) INLINED {
-      block<part, bits, some, Tiles>(p, row, tile, next, words);
+    const int rows = std::min(most, p.at.group(row) - row % row_block);
+    with_constant<most>(rows, [&](auto some) INLINED {
+      block<part, bits, some, Tiles>(p, row, tile, row == 0 ? next : -1, words);
     });
     row += rows;
   }
@@ -252,13 +250,13 @@ template <int part, int bits>
 void few_rows(const Product& p, TileRun run) {
   int tile = run.first;
   const auto multiply = [&](auto tiles) {
-    all_rows_of<part, bits, tiles>(p, tile, run.behind(tile + tiles),
-                                   p.w.tile(tile) + p.w.scale_bytes());
+    all_rows_of<part, bits, rows_together, tiles>(p, tile, run.behind(tile + tiles),
+                                                  p.w.tile(tile) + p.w.scale_bytes());
     tile += tiles;
   };
-  while (tile + 2 <= run.last)
-    multiply(constant<2>);
-  if (tile < run.last)
+  while (tile + tiles_together <= run.last)
+    multiply(constant<tiles_together>);
+  while (tile < run.last)
     multiply(constant<1>);
 }
 
@@ -287,14 +285,14 @@ void many_rows(const Product& p, int first, int last, Scratch& scratch) {
       decode<bits>(p.w, p.table, first + t, 0, p.w.blocks(),
                    room + std::size_t(t) * decoded_tile_bytes(p.w));
     with_constant<panel_tiles>(tiles, [&](auto together) INLINED {
-      all_rows_of<part, decoded, together>(p, first, -1, room);
+      all_rows_of<part, decoded, panel_rows, together>(p, first, -1, room);
     });
   }
 }
 
 template <int part, int bits>
 void product(const Product& p, TileRun run, Scratch& scratch) {
-  if (p.out.rows <= few)
+  if (p.out.rows <= decoded_again_most)
     few_rows<part, bits>(p, run);
   else
     many_rows<part, bits>(p, run.first, run.last, scratch);

@@ -205,13 +205,19 @@ DecodeBlocks* avx512_decode_blocks() {
 }
 
 bool avx512_decodes_for(const std::byte* staged, int rows, const PackedWeight& w) {
-  return has_tables_of_bytes() && rows <= row_block &&
+  return has_tables_of_bytes() && rows <= decoded_again_most &&
          all_moderate(staged, std::size_t(rows) * std::size_t(w.padded_inputs()) / 2 * pair_bytes);
 }
 
 void avx512_linear_mx(Tensor out, const std::byte* staged, const PackedWeight& w, TileRun run,
                       bool add) {
-  product<PairSum, row_block>({out, staged, w, add}, run);
+  const auto block = std::size_t(w.padded_inputs()) / 2 * row_block * pair_bytes;
+  const int most = out.rows <= row_block ? run.last - run.first : 1; // Stay for all blocks of rows.
+  for (int tile = run.first; tile < run.last; tile += most)
+    for (int row = 0; row < out.rows; row += row_block)
+      product<PairSum, row_block>({out.slice(row, std::min(row_block, out.rows - row)),
+                                   staged + std::size_t(row / row_block) * block, w, add},
+                                  {tile, tile + most, row == 0 ? run.behind(tile + most) : -1});
 }
 
 void avx512_linear_mx_as_tiles(Tensor out, const std::byte* staged, const PackedWeight& w,

@@ -11,7 +11,7 @@ namespace paceline::gpu::cpu {
 DecodeBlocks* avx512_decode_blocks();
 
 /// Returns whether avx512_linear_mx can be called: the processor must have the instructions, and
-/// the rows must be few and moderate. staged: [pair of inputs][row][2]
+/// the rows must be few and moderate. staged: blocks of row_block rows, [pair of inputs][row][2]
 bool avx512_decodes_for(const std::byte* staged, int rows, const PackedWeight& w);
 /// Computes the rows' products with tiles [first, last), whose blocks are decoded in registers. See
 /// Kernels::linear.

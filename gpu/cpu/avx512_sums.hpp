@@ -9,6 +9,9 @@ namespace paceline::gpu::cpu {
 
 /// Rows up to which vectors that sum as AMX tiles do are faster than tiles.
 inline constexpr int rows_as_tiles = 2;
+/// Rows up to which codes are decoded in registers, anew for each few rows. For more, decoding a
+/// tile once pays for storing and loading its numbers.
+inline constexpr int decoded_again_most = 64;
 
 } // namespace paceline::gpu::cpu
 
@@ -18,7 +21,6 @@ namespace paceline::gpu::cpu {
 
 /// The sum of a part's products as vdpbf16ps computes it, pair by pair.
 struct PairSum {
-  static constexpr int most_rows = 8; ///< Most rows whose sums are in registers together.
   /// Each product of a row waits for the one before it, so few rows alternate between several
   /// tiles.
   static constexpr int tiles_together(int rows) { return rows <= 3 ? 4 : rows <= 6 ? 2 : 1; }
@@ -38,7 +40,6 @@ struct PairSum {
 
 /// The sum of a part's products as AMX tiles compute it: even inputs apart from odd ones.
 struct TileSum {
-  static constexpr int most_rows = rows_as_tiles;
   static constexpr int tiles_together(int rows) { return rows == 1 ? 4 : 2; }
 
   ALWAYS_INLINE TileSum() : even(_mm512_setzero_ps()), odd(_mm512_setzero_ps()) {}

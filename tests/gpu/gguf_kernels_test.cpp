@@ -176,7 +176,7 @@ TEST_CASE("matrices of unlike blocks become one weight, each part with its own p
   b.matrix.bias = bias.data();
   const HostMatrix parts[] = {a.matrix, a.matrix, b.matrix, c.matrix};
   for (const std::string& name : backends())
-    for (const int rows : {1, 5, 20}) {
+    for (const int rows : {1, 5, 20, 70}) {
       CAPTURE(name);
       const Rig rig(name, 2);
       const auto all = rig.device->pack(parts).value();

@@ -149,7 +149,7 @@ TEST_CASE("a product of 8-bit rows has the same bits in all families, companies 
           CAPTURE(outputs);
           const Rig rig(name, threads);
           const auto weight = rig.device->pack({&host.matrix, 1}).value();
-          for (const int rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 24, 37}) {
+          for (const int rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 24, 37, 70}) {
             CAPTURE(rows);
             Matrix part = in.slice(37 - rows, rows);
             CHECK(same_bits(product(rig, *weight, part, true), expected.slice(37 - rows, rows)));

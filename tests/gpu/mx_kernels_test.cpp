@@ -61,7 +61,7 @@ TEST_CASE(
         const auto weight = rig.device->pack({&host.matrix, 1}).value();
         const auto expected = rig.device->pack({&plain, 1}).value();
         CHECK(weight->bytes() < expected->bytes() * 3 / 4);
-        for (const int rows : {1, 2, 3, 4, 5, 16, 40}) {
+        for (const int rows : {1, 2, 3, 4, 5, 16, 40, 70}) {
           Matrix in(rows, shape.inputs, random);
           CHECK(product(rig, *weight, in, true) == product(rig, *expected, in, true));
         }
