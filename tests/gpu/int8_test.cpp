@@ -134,7 +134,7 @@ TEST_CASE("a product of 8-bit rows has the same bits in all families, companies 
   for (const WeightFormat format : integer_formats())
     for (const int outputs : {1, 100, 210}) {
       const Int8Weight host = weight_of(format, outputs, 768, random);
-      Matrix in(37, 768, random);
+      Matrix in(70, 768, random);
       in.tensor().row(5)[70] = 1e30f; // Others of its block become 0.
       std::fill_n(in.tensor().row(6), 64, 0.0f);
       in.tensor().row(7)[3] = NAN;
@@ -151,8 +151,8 @@ TEST_CASE("a product of 8-bit rows has the same bits in all families, companies 
           const auto weight = rig.device->pack({&host.matrix, 1}).value();
           for (const int rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 24, 37, 70}) {
             CAPTURE(rows);
-            Matrix part = in.slice(37 - rows, rows);
-            CHECK(same_bits(product(rig, *weight, part, true), expected.slice(37 - rows, rows)));
+            Matrix part = in.slice(70 - rows, rows);
+            CHECK(same_bits(product(rig, *weight, part, true), expected.slice(70 - rows, rows)));
           }
         }
     }
