@@ -9,13 +9,11 @@
 
 #if defined(__x86_64__)
 
+#include <algorithm>
+
 PACELINE_TARGET_BEGIN(PACELINE_AVX512_TABLES_TARGET)
 
 namespace paceline::gpu::cpu {
-
-ALWAYS_INLINE void fetch(const std::byte* at) {
-  _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T0);
-}
 
 /// Fetches the Tiles tiles that are multiplied next, in the order of memory.
 template <int Tiles>
@@ -29,13 +27,13 @@ public:
   /// Called at the beginning of a part.
   ALWAYS_INLINE void part() {
     for (std::size_t i = 0; i < scale_bytes_; i += line)
-      fetch(at_ + i);
+      prefetch(at_ + i);
     at_ += scale_bytes_;
   }
   /// Called before `lines` lines of each tile are decoded.
   template <int lines>
   ALWAYS_INLINE void lines_of_each() {
-    repeat<lines * Tiles>([&](auto i) INLINED { fetch(at_ + i * line); });
+    repeat<lines * Tiles>([&](auto i) INLINED { prefetch(at_ + i * line); });
     at_ += lines * Tiles * line;
   }
 
@@ -64,13 +62,13 @@ public:
       scales_ = next_;
       words_ = next_ + scale_bytes_;
     }
-    repeat<Tiles>([&](auto t) INLINED { fetch(scales_ + t * tile_bytes_); });
+    repeat<Tiles>([&](auto t) INLINED { prefetch(scales_ + t * tile_bytes_); });
     scales_ += part_scales_;
   }
   template <int lines>
   ALWAYS_INLINE void lines_of_each() {
     repeat<Tiles>([&](auto t) INLINED {
-      repeat<lines>([&](auto i) INLINED { fetch(words_ + t * tile_bytes_ + i * line); });
+      repeat<lines>([&](auto i) INLINED { prefetch(words_ + t * tile_bytes_ + i * line); });
     });
     words_ += lines * line;
   }
@@ -95,7 +93,7 @@ struct NothingAhead {
   void lines_of_each() {}
 };
 
-/// bits: of a code; `decoded`: the tiles are.
+/// What suits a block of products. bits: of a code; `decoded`: the tiles are.
 template <int bits, int Tiles>
 using Ahead = std::conditional_t<
     bits == decoded, NothingAhead,

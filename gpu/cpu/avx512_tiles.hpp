@@ -34,7 +34,7 @@ namespace paceline::gpu::cpu {
 inline __m512bh broadcast(const std::byte* pair) {
   return __m512bh(_mm512_set1_epi32(*reinterpret_cast<const int*>(pair)));
 }
-inline void prefetch(const std::byte* at) {
+inline __attribute__((always_inline)) void prefetch(const std::byte* at) {
   _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T0);
 }
 
