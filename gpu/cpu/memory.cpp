@@ -79,7 +79,12 @@ public:
 
 private:
   bool reserve(std::size_t bytes) {
-    const std::size_t size = round_up(std::max(bytes, limits::reserved_addresses), huge_page);
+    // Where addresses are limited (ulimit -v), there may be enough for this buffer alone.
+    return map(std::max(bytes, limits::reserved_addresses)) || map(bytes);
+  }
+
+  bool map(std::size_t bytes) {
+    const std::size_t size = round_up(bytes, huge_page);
     void* const mapping = mmap(nullptr, size + huge_page, PROT_READ | PROT_WRITE,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapping == MAP_FAILED)
