@@ -38,7 +38,7 @@ inline constexpr int sim_waiting_parts = 256;
 /// Allocations from this size on are checked against the memory that is free, and come as pages
 /// of their own (huge ones where the system gives them).
 inline constexpr std::size_t large_allocation = std::size_t(1) << 20;
-/// The host's are cut from so many addresses at a time, which are no memory until they are written.
+/// Large buffers of the host are cut from so many bytes of addresses, memory once they are written.
 inline constexpr std::size_t reserved_addresses = std::size_t(256) << 20;
 
 /// So much of a GPU's memory is left to the driver and to kernels: the pool's limit is what was

@@ -79,7 +79,7 @@ public:
 
 private:
   bool reserve(std::size_t bytes) {
-    // Where addresses are limited (ulimit -v), there may be enough for this buffer alone.
+    // A limit of addresses (ulimit -v) may leave enough for this buffer alone.
     return map(std::max(bytes, limits::reserved_addresses)) || map(bytes);
   }
 
