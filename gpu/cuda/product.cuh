@@ -83,6 +83,61 @@ __device__ __forceinline__ void store(float& to, float sum, const float* bias, b
   to = bias ? whole + *bias : whole;
 }
 
+/// Adds a span's products of tiles of weights with tiles of rows. rows_of(i, t): the lane's operand of
+/// the span's step i for tile t of rows.
+template <class Weights, int tiles, int row_tiles, class RowsOf>
+__device__ __forceinline__ void multiply_span(const Weights (&weights)[tiles],
+                                              const RowsOf& rows_of,
+                                              float (&sums)[tiles][row_tiles][4]) {
+  if constexpr (has_factors<Weights>) {
+    constexpr std::uint32_t one = both(0x3F80);
+    constexpr int part_steps = Weights::part_steps;
+#pragma unroll
+    for (int part = 0; part < Weights::steps / part_steps; ++part) {
+      const int first = part * part_steps;
+      uint4 operands[tiles][part_steps];
+      PartFactors by[tiles];
+      for (int k = 0; k < tiles; ++k) {
+        for (int i = 0; i < part_steps; ++i)
+          operands[k][i] = weights[k].operand(first + i);
+        by[k] = weights[k].factors(part);
+      }
+      for (int t = 0; t < row_tiles; ++t) {
+        uint2 rows[part_steps];
+        float inputs[4] = {};
+        for (int i = 0; i < part_steps; ++i) {
+          rows[i] = rows_of(first + i, t);
+          if (Weights::has_least)
+            ptx::multiply_add(inputs, {one, one, one, one}, rows[i]);
+        }
+        for (int k = 0; k < tiles; ++k) {
+          float products[4] = {};
+          for (int i = 0; i < part_steps; ++i)
+            ptx::multiply_add(products, operands[k][i], rows[i]);
+          for (int j = 0; j < 4; ++j) {
+            float& sum = sums[k][t][j];
+            sum = fmaf(products[j], by[k].scale[j / 2], sum);
+            if (Weights::has_least)
+              sum = fmaf(inputs[j], by[k].least[j / 2], sum);
+          }
+        }
+      }
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < Weights::steps; ++i) {
+      uint4 operands[tiles];
+      for (int k = 0; k < tiles; ++k)
+        operands[k] = weights[k].operand(i);
+      for (int t = 0; t < row_tiles; ++t) {
+        const uint2 rows = rows_of(i, t);
+        for (int k = 0; k < tiles; ++k)
+          ptx::multiply_add(sums[k][t], operands[k], rows);
+      }
+    }
+  }
+}
+
 /// Returns the number of spans that a lane holds or has on their way.
 template <class Weights>
 constexpr int stages_of(int row_tiles) {
@@ -93,6 +148,11 @@ constexpr int stages_of(int row_tiles) {
   case 4: return plain ? 8 : 3;
   default: return plain ? 6 : 2;
   }
+}
+
+/// Returns the first span of 64 inputs of a chain, of 2^log2 chains of so many steps.
+__device__ __forceinline__ int first_span_of(int chain, int log2, int steps) {
+  return divide_up(steps, span_steps) * chain >> log2;
 }
 
 /// The chains of a weight, whose number is a power of two, and how many of them a warp has.
@@ -158,8 +218,7 @@ public:
   /// Returns the first span of one of the warp's chains, counted from 0.
   __device__ int chain_start(int own) const {
     const int chain = warp_index() * chains_.each() + own;
-    return std::min((divide_up(steps_, span_steps) * chain >> chains_.log2) *
-                        (span_steps / Weights::steps),
+    return std::min(first_span_of(chain, chains_.log2, steps_) * (span_steps / Weights::steps),
                     divide_up(steps_, Weights::steps));
   }
 
@@ -198,60 +257,10 @@ public:
     Weights weights[tiles];
     for (int k = 0; k < tiles; ++k)
       weights[k].load(ring_[place].weights[k], lane_);
-    if constexpr (has_factors<Weights>)
-      return multiply_parts(weights, place, sums);
-    else {
-#pragma unroll
-      for (int i = 0; i < Weights::steps; ++i) {
-        uint4 operands[tiles];
-        for (int k = 0; k < tiles; ++k)
-          operands[k] = weights[k].operand(i);
-        for (int t = 0; t < row_tiles; ++t) {
-          const uint2 rows = ring_[place].rows[i][t][lane_];
-          for (int k = 0; k < tiles; ++k)
-            ptx::multiply_add(sums[k][t], operands[k], rows);
-        }
-      }
-    }
+    multiply_span(weights, [&](int i, int t) { return ring_[place].rows[i][t][lane_]; }, sums);
   }
 
 private:
-  __device__ void multiply_parts(const Weights (&weights)[tiles], int place, Sums& sums) const {
-    constexpr std::uint32_t one = both(0x3F80);
-    constexpr int part_steps = Weights::part_steps;
-#pragma unroll
-    for (int part = 0; part < Weights::steps / part_steps; ++part) {
-      const int first = part * part_steps;
-      uint4 operands[tiles][part_steps];
-      PartFactors by[tiles];
-      for (int k = 0; k < tiles; ++k) {
-        for (int i = 0; i < part_steps; ++i)
-          operands[k][i] = weights[k].operand(first + i);
-        by[k] = weights[k].factors(part);
-      }
-      for (int t = 0; t < row_tiles; ++t) {
-        uint2 rows[part_steps];
-        float inputs[4] = {};
-        for (int i = 0; i < part_steps; ++i) {
-          rows[i] = ring_[place].rows[first + i][t][lane_];
-          if (Weights::has_least)
-            ptx::multiply_add(inputs, {one, one, one, one}, rows[i]);
-        }
-        for (int k = 0; k < tiles; ++k) {
-          float products[4] = {};
-          for (int i = 0; i < part_steps; ++i)
-            ptx::multiply_add(products, operands[k][i], rows[i]);
-          for (int j = 0; j < 4; ++j) {
-            float& sum = sums[k][t][j];
-            sum = fmaf(products[j], by[k].scale[j / 2], sum);
-            if (Weights::has_least)
-              sum = fmaf(inputs[j], by[k].least[j / 2], sum);
-          }
-        }
-      }
-    }
-  }
-
   Stage* ring_;
   int lane_;
   int first_row_;

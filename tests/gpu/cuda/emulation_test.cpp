@@ -223,6 +223,18 @@ TEST_CASE("launches that no GPU takes are refused") {
   CHECK(launch(dim3(1), 32, 49152) == cudaSuccess);
 }
 
+TEST_CASE("a kernel's bound of shared memory is not lowered, since other threads launch it, too") {
+  RawGpu gpu;
+  const auto bound = [](int bytes) {
+    return cudaFuncSetAttribute(leave_early, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  };
+  CHECK(bound(60000) == cudaSuccess);
+  CHECK(bound(60000) == cudaSuccess);
+  CHECK(cuda_emulation::violation().empty());
+  CHECK(bound(50000) == cudaSuccess);
+  CHECK(cuda_emulation::violation().find("lowered") != std::string::npos);
+}
+
 TEST_CASE("a kernel that may begin early waits for the one ahead, before any barrier") {
   for (void (*const kernel)(float*) : {never_wait, wait_behind_a_barrier}) {
     RawGpu gpu;

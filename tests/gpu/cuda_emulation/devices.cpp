@@ -24,6 +24,7 @@ void reset(const Options& options) {
   set_rounding_seed(options.seed);
   s.lost.assign(std::size_t(std::max(options.devices, 0)), false);
   s.violation.clear();
+  s.shared_allowed.clear();
   last_error = cudaSuccess;
   device_of_thread = 0;
 }

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@ struct State {
   Options options;
   std::vector<bool> lost{false}; ///< By device.
   std::string violation;
+  std::map<const void*, int> shared_allowed; ///< Most bytes of shared memory, by kernel.
   std::atomic<std::size_t> launches{0};
   std::atomic<std::size_t> graphs_made{0};
   std::atomic<std::size_t> graph_launches{0};

@@ -125,7 +125,6 @@ struct Registry {
   std::set<cudaStream_t> streams;
   std::map<cudaEvent_t, EventRef> events;
   std::map<int, std::unique_ptr<CUstream_st>> defaults; ///< By device; made when used.
-  std::map<const void*, int> shared_allowed;            ///< By kernel.
 };
 Registry& registry() {
   static Registry registry;
@@ -172,9 +171,9 @@ bool valid(const cudaLaunchConfig_t& config, const void* kernel) {
   const auto threads = std::size_t(config.blockDim.x) * config.blockDim.y * config.blockDim.z;
   int allowed = shared_free;
   {
-    Registry& r = registry();
-    const std::lock_guard lock(r.mutex);
-    if (const auto found = r.shared_allowed.find(kernel); found != r.shared_allowed.end())
+    State& s = state();
+    const std::lock_guard lock(s.mutex);
+    if (const auto found = s.shared_allowed.find(kernel); found != s.shared_allowed.end())
       allowed = std::max(allowed, found->second);
   }
   return threads > 0 && threads <= 1024 && threads % 32 == 0 && config.gridDim.x > 0 &&
@@ -222,25 +221,27 @@ void drain_device(int device) {
     stream->drain();
 }
 
-cudaError_t allow_shared(const void* kernel, int bytes) {
-  State& s = state();
-  {
-    const std::lock_guard lock(s.mutex);
-    if (bytes < 0 || bytes > shared_most(s.options))
-      return remember(cudaErrorInvalidValue);
-  }
-  Registry& r = registry();
-  const std::lock_guard lock(r.mutex);
-  r.shared_allowed[kernel] = bytes;
-  return cudaSuccess;
-}
-
 void fail(int device, const std::string& violation) {
   std::fprintf(stderr, "emulated GPU: %s\n", violation.c_str());
   State& s = state();
   const std::lock_guard lock(s.mutex);
   s.violation = violation;
   s.lost.at(std::size_t(device)) = true;
+}
+
+cudaError_t allow_shared(const void* kernel, int bytes) {
+  State& s = state();
+  bool lowered = false;
+  {
+    const std::lock_guard lock(s.mutex);
+    if (bytes < 0 || bytes > shared_most(s.options))
+      return remember(cudaErrorInvalidValue);
+    lowered = bytes < std::exchange(s.shared_allowed[kernel], bytes);
+  }
+  if (lowered)
+    fail(current_device(), "a kernel's bound of shared memory is lowered, while another thread may "
+                           "be about to launch it with more");
+  return cudaSuccess;
 }
 
 cudaError_t enqueue(const cudaLaunchConfig_t& config, const void* kernel,
