@@ -130,6 +130,14 @@ __device__ __forceinline__ int kv_head_of(const AttentionCall& call) {
   return call.groups.blocks == 1 ? int(blockIdx.y) : int(blockIdx.y) / call.groups.blocks;
 }
 
+/// Returns the number of a block's queries, which are its first ones.
+__device__ __forceinline__ int query_count(const AttentionCall& call, const RowTile& tile) {
+  const HeadGroups& groups = call.groups;
+  const int part = int(blockIdx.y) - kv_head_of(call) * groups.blocks;
+  const int left = groups.group - part * groups.heads;
+  return tile.count * (left < groups.heads ? left : groups.heads);
+}
+
 /// Sets up the queries; called by one warp. blockIdx.x: the tile; blockIdx.y: kv head and part of
 /// its group.
 __device__ inline void begin(Queries& q, const AttentionCall& call) {
@@ -144,6 +152,7 @@ __device__ inline void begin(Queries& q, const AttentionCall& call) {
   const int head = first_head + i % groups.heads;
   const bool there = row < tile.count && head < groups.group;
   q.row[i] = there ? tile.first + row : -1;
+  q.join[i] = q.join_group[i] = {0, 1, 0}; // Those that are none are joined, too.
   q.head[i] = there ? kv_head * groups.group + head : 0;
   q.position[i] = there ? call.rows.position[tile.first + row] : -1;
   q.first_seen[i] = there ? call.options.first_seen(q.position[i]) : 0;

@@ -20,15 +20,15 @@ struct Bf16Chunk {
     const int unit = int(threadIdx.x) % units;
     if (unit >= 2 * source.steps())
       return;
-    for (int i = int(threadIdx.x) / units; i < attention_chunk; i += attention_threads / units) {
+#pragma unroll
+    for (int k = 0; k < attention_chunk * units / attention_threads; ++k) {
+      const int i = int(threadIdx.x) / units + k * (attention_threads / units);
       const int position = chunk * attention_chunk + i;
-      const bool wanted = source.seen(position) && unit * 8 < source.head_dim();
-      const std::byte* from = source.any();
-      if (wanted) {
-        const int slot = source.find_key(position, from);
-        from += (slot * source.head_dim() + unit * 8) * int(sizeof(base::bf16));
-      }
-      ptx::copy_async<16>(&keys[i][unit * 4], from, wanted);
+      const std::byte* from;
+      const int slot = source.find_key(position, from);
+      from += (slot * source.head_dim() + unit * 8) * int(sizeof(base::bf16));
+      ptx::copy_async<16>(&keys[i][unit * 4], from,
+                          source.seen(position) && unit * 8 < source.head_dim());
     }
   }
 
@@ -38,17 +38,16 @@ struct Bf16Chunk {
     const int unit = int(threadIdx.x) % units;
     if (unit * 4 >= source.head_dim())
       return;
-    for (int i = int(threadIdx.x) / units; i < attention_chunk / 2;
-         i += attention_threads / units) {
+#pragma unroll
+    for (int k = 0; k < attention_chunk / 2 * units / attention_threads; ++k) {
+      const int i = int(threadIdx.x) / units + k * (attention_threads / units);
       const int position = chunk * attention_chunk + i * 2;
       std::uint32_t* to = &values[i][unit * 4];
       const bool first = source.seen(position);
       const bool second = source.seen(position + 1);
-      const std::byte* from = source.any();
-      if (first || second) {
-        const int slot = source.find_value(position, from);
-        from += (slot / 2 * source.head_dim() + unit * 4) * int(sizeof(std::uint32_t));
-      }
+      const std::byte* from;
+      const int slot = source.find_value(position, from);
+      from += (slot / 2 * source.head_dim() + unit * 4) * int(sizeof(std::uint32_t));
       if (first == second)
         ptx::copy_async<16>(to, from, first);
       else
@@ -71,10 +70,16 @@ struct Bf16Chunk {
     return {keys[key][word], keys[key][word + 4]};
   }
   /// Returns the values of positions 2 row and 2 row + 1.
-  __device__ std::uint32_t value_word(int row, int d) const { return values[row][d]; }
+  __device__ std::uint32_t value_word(int row, int d) const {
+    return values[row][d];
+  }
   /// Return what a product with a position's key means, and what its value is multiplied by.
-  __device__ float product(int /*position*/, float sum) const { return sum; }
-  __device__ float weight(int /*chunk*/, int /*position*/, float weight) const { return weight; }
+  __device__ float product(int /*position*/, float sum) const {
+    return sum;
+  }
+  __device__ float weight(int /*chunk*/, int /*position*/, float weight) const {
+    return weight;
+  }
 };
 
 } // namespace

@@ -26,15 +26,12 @@ struct Int8Chunk {
       const bool of_values = i >= attention_chunk;
       const int index = i % attention_chunk;
       const int position = chunk * attention_chunk + index;
-      const bool wanted = source.seen(position);
-      const std::byte* from = source.any();
-      if (wanted) {
-        const int slot =
-            of_values ? source.find_value(position, from) : source.find_key(position, from);
-        from += source.code_bytes() + slot * int(sizeof(float));
-      }
+      const std::byte* from;
+      const int slot =
+          of_values ? source.find_value(position, from) : source.find_key(position, from);
+      from += source.code_bytes() + slot * int(sizeof(float));
       ptx::copy_async<4>(of_values ? &value_scales[chunk % 2][index] : &key_scales[index], from,
-                         wanted);
+                         source.seen(position));
     }
   }
   __device__ void fetch_values(const ChunkSource& source, int chunk) {
@@ -64,16 +61,16 @@ private:
     const int unit = int(threadIdx.x) % units;
     if (unit >= 2 * source.steps())
       return;
-    for (int i = int(threadIdx.x) / units; i < attention_chunk; i += attention_threads / units) {
+#pragma unroll
+    for (int k = 0; k < attention_chunk * units / attention_threads; ++k) {
+      const int i = int(threadIdx.x) / units + k * (attention_threads / units);
       const int position = chunk * attention_chunk + i;
-      const bool wanted = source.seen(position) && unit * 8 < source.head_dim();
-      const std::byte* from = source.any();
-      if (wanted) {
-        const int slot =
-            of_values ? source.find_value(position, from) : source.find_key(position, from);
-        from += slot * source.head_dim() + unit * 8;
-      }
-      ptx::copy_async<8>(&to[i][unit * 8], from, wanted);
+      const std::byte* from;
+      const int slot =
+          of_values ? source.find_value(position, from) : source.find_key(position, from);
+      from += slot * source.head_dim() + unit * 8;
+      ptx::copy_async<8>(&to[i][unit * 8], from,
+                         source.seen(position) && unit * 8 < source.head_dim());
     }
   }
 };

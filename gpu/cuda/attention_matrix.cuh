@@ -34,14 +34,13 @@ public:
     return position >= seen_.first && position <= seen_.last;
   }
   /// Return the slot of a page that `position` has, and set `block` to the keys or values there.
+  /// For a position that no query sees they return one that is seen, whose copy brings nothing.
   __device__ int find_key(int position, const std::byte*& block) const {
     return find(position, keys_, block);
   }
   __device__ int find_value(int position, const std::byte*& block) const {
     return find(position, values_, block);
   }
-  /// Returns any address of the cache, for copies that read nothing.
-  __device__ const std::byte* any() const { return keys_; }
   /// Reads the page's number, so that it is at hand.
   __device__ void touch(int position) const { ptx::touch(pages_ + page_of(position)); }
 
@@ -52,9 +51,13 @@ private:
     return int(__umulhi(unsigned(position), page_share_));
   }
   __device__ int find(int position, const std::byte* first, const std::byte*& block) const {
-    const int number = page_of(position);
+    const int pair = position | 1; // Of which one may be seen.
+    const int there = pair < seen_.first      ? seen_.first
+                      : position > seen_.last ? seen_.last
+                                              : position;
+    const int number = page_of(there);
     block = first + pages_[number] * cache_.page_bytes;
-    return position - number * cache_.page_tokens;
+    return there - number * cache_.page_tokens;
   }
 
   const Cache& cache_;
@@ -86,13 +89,27 @@ __device__ __forceinline__ uint4 operand_a(const std::uint32_t (*rows)[stride], 
           rows[g + 8][8 * step + t + 4]};
 }
 
-template <class Chunk>
+/// Positions that some queries of a block see, but not all. A value there that is not finite may
+/// only affect those that see it: the others have a weight of 0, and 0 times infinity is NaN.
+struct Disputed {
+  Span seen;   ///< By any,
+  Span by_all; ///< and by all of them.
+
+  __device__ bool at(int position) const {
+    return position >= seen.first && position <= seen.last &&
+           (position < by_all.first || position > by_all.last);
+  }
+};
+
+/// split: a block has one chunk, and leaves its parts to join_parts.
+template <class Chunk, bool split>
 class MatrixAttention {
 public:
   __device__ explicit MatrixAttention(const AttentionCall& call)
       : call_(call), shared_(ptx::shared_memory<MatrixShared<Chunk>>()),
-        tile_(call.rows.tiles[blockIdx.x]), seen_(seen_by(call, tile_)),
-        seen_by_all_(seen_by_all(call, tile_)), source_(call, seen_, pages_of(call, tile_)) {
+        tile_(call.rows.tiles[blockIdx.x]),
+        seen_(seen_by(call, tile_)), disputed_{seen_, seen_by_all(call, tile_)},
+        source_(call, seen_, pages_of(call, tile_)), queries_(query_count(call, tile_)) {
     if (warp_index() == 0)
       begin(shared_.q, call);
     touch_pages();
@@ -102,10 +119,10 @@ public:
     const int first = seen_.first / attention_chunk;
     const int last = seen_.last / attention_chunk;
     const int mine = int(blockIdx.z);
-    if (call_.parts && (mine < first || mine > last))
+    if (split && (mine < first || mine > last))
       return;
-    const int begin_chunk = call_.parts ? mine : first;
-    const int end_chunk = call_.parts ? mine + 1 : last + 1;
+    const int begin_chunk = split ? mine : first;
+    const int end_chunk = split ? mine + 1 : last + 1;
     shared_.chunk.fetch_keys(source_, begin_chunk);
     ptx::commit_copies();
     shared_.chunk.fetch_values(source_, begin_chunk);
@@ -113,7 +130,7 @@ public:
     __syncthreads();
     load_queries();
     for (int chunk = begin_chunk; chunk < end_chunk; ++chunk) {
-      const bool goes_on = chunk + 1 < end_chunk;
+      const bool goes_on = !split && chunk + 1 < end_chunk;
       ptx::wait_for_copies<1>(); // Waits for the keys.
       __syncthreads();
       score(chunk);
@@ -121,14 +138,13 @@ public:
       if (goes_on)
         shared_.chunk.fetch_keys(source_, chunk + 1);
       ptx::commit_copies();
-      const bool ends = !call_.parts && ends_group(chunk, end_chunk);
+      const bool ends = !split && ends_group(chunk, end_chunk);
       weigh(chunk, ends);
       ptx::wait_for_copies<1>(); // Waits for the values.
       __syncthreads();
-      if (Chunk::may_be_infinite && disputes(chunk) && spoilt(chunk))
-        sum_values<Chunk::may_be_infinite>(chunk, ends);
-      else
-        sum_values<false>(chunk, ends);
+      sum_values(chunk, ends, Chunk::may_be_infinite && disputes(chunk) && spoilt(chunk));
+      if (split)
+        break;
       __syncthreads(); // Weights and values have been read, so the next chunk's may come.
       if (goes_on)
         shared_.chunk.fetch_values(source_, chunk + 1);
@@ -143,7 +159,7 @@ private:
 
   /// Reads the numbers of the pages that the block begins with, so that they are at hand.
   __device__ void touch_pages() const {
-    const int chunk = call_.parts ? int(blockIdx.z) : seen_.first / attention_chunk;
+    const int chunk = split ? int(blockIdx.z) : seen_.first / attention_chunk;
     const int position = chunk * attention_chunk + int(threadIdx.x);
     if (int(threadIdx.x) < attention_chunk && source_.seen(position))
       source_.touch(position);
@@ -152,18 +168,23 @@ private:
   __device__ void load_queries() {
     constexpr int words = dims / 2;
     const int dim = call_.cache.head_dim;
-    for (int i = int(threadIdx.x); i < queries_max * words; i += attention_threads) {
+    for (int i = int(threadIdx.x); i < queries_ * words; i += attention_threads) {
       const int query = i / words;
       const int d = i % words * 2;
-      if (d >= source_.steps() * step_inputs)
-        continue;
       std::uint32_t word = 0;
-      if (shared_.q.row[query] >= 0 && d < dim) {
+      if (d < dim) {
         const float* from = call_.qkv.row(shared_.q.row[query]) + shared_.q.head[query] * dim + d;
         word = ptx::round_pair(from[0], from[1]);
       }
       shared_.queries[query][i % words] = word;
     }
+    // Those that are none have weights of 0 in every chunk, and are numbers.
+    for (int i = queries_ * words + int(threadIdx.x); i < queries_max * words;
+         i += attention_threads)
+      shared_.queries[i / words][i % words] = 0;
+    for (int i = queries_ * chunk_words + int(threadIdx.x); i < queries_max * chunk_words;
+         i += attention_threads)
+      shared_.weights[i / chunk_words][i % chunk_words] = 0;
   }
 
   /// Computes scores; each warp takes eight positions at a time.
@@ -198,13 +219,7 @@ private:
   /// Turns scores into weights; a warp takes every fourth query, of those that there are.
   /// ends: the chunk ends a group.
   __device__ void weigh(int chunk, bool ends) {
-    for (int query = warp_index(); query < queries_max; query += attention_warps) {
-      if (shared_.q.row[query] < 0) { // Its results are nobody's, but must be numbers.
-        shared_.weights[query][lane_index()] = 0;
-        if (lane_index() == 0)
-          join_queries(query, -INFINITY, 0, ends);
-        continue;
-      }
+    for (int query = warp_index(); query < queries_; query += attention_warps) {
       float scores[scores_of_lane]; // Neighbours, which share words.
       float highest = -INFINITY;
       for (int j = 0; j < scores_of_lane; ++j) {
@@ -239,18 +254,12 @@ private:
       join_group(shared_.q, query);
   }
 
-  /// Returns whether some rows of the tile see the position, but not all. A value there that is not
-  /// finite may only affect those that see it: the others have a weight of 0, and 0 times infinity
-  /// is NaN.
-  __device__ bool disputed(int position) const {
-    return source_.seen(position) &&
-           (position < seen_by_all_.first || position > seen_by_all_.last);
-  }
   __device__ bool disputes(int chunk) const {
     const int begin = chunk * attention_chunk;
     const int end = begin + attention_chunk;
-    return (seen_.first < seen_by_all_.first && begin < seen_by_all_.first) ||
-           (seen_.last > seen_by_all_.last && end > seen_by_all_.last + 1);
+    const Span& all = disputed_.by_all;
+    return (seen_.first < all.first && begin < all.first) ||
+           (seen_.last > all.last && end > all.last + 1);
   }
 
   /// Returns whether a disputed value of the chunk is not finite. All threads must call it, or
@@ -259,57 +268,72 @@ private:
     if (threadIdx.x == 0)
       shared_.spoilt = 0;
     __syncthreads();
-    for (int row = 0; row < attention_chunk / 2; ++row) {
-      const int position = chunk * attention_chunk + 2 * row;
-      if (disputed(position) || disputed(position + 1))
-        for (int d = int(threadIdx.x); d < source_.head_dim(); d += attention_threads)
-          if (shared_.chunk.value_word(row, d) != value_word<true>(chunk, row, d))
-            shared_.spoilt = 1;
-    }
+#pragma unroll 1
+    for (int row = 0; row < attention_chunk / 2; ++row)
+      for (int d = int(threadIdx.x); d < source_.head_dim(); d += attention_threads)
+        if (shared_.chunk.value_word(row, d) !=
+            finite_word(shared_.chunk, disputed_, chunk, row, d))
+          shared_.spoilt = 1;
     __syncthreads();
     return shared_.spoilt != 0;
   }
 
   static constexpr std::uint32_t exponent = 0x7F80; ///< Exponent bits of bf16; all set: not finite.
 
-  /// Returns a word of values with zeros in place of the selected halves that are not finite.
-  __device__ static std::uint32_t finite(std::uint32_t word, bool first, bool second) {
-    if (first && (word & exponent) == exponent)
+  /// Returns row `row` of the chunk's values, positions 2 row and 2 row + 1, with zeros in place of
+  /// disputed ones that are not finite.
+  __device__ static std::uint32_t finite_word(const Chunk& values, const Disputed& disputed,
+                                              int chunk, int row, int d) {
+    std::uint32_t word = values.value_word(row, d);
+    const int position = chunk * attention_chunk + 2 * row;
+    if ((word & exponent) == exponent && disputed.at(position))
       word &= 0xFFFF0000u;
-    if (second && (word >> 16 & exponent) == exponent)
+    if ((word >> 16 & exponent) == exponent && disputed.at(position + 1))
       word &= 0xFFFFu;
     return word;
   }
 
-  /// Returns row `row` of the chunk's values: positions 2 row and 2 row + 1.
-  template <bool careful>
-  __device__ std::uint32_t value_word(int chunk, int row, int d) const {
-    const std::uint32_t word = shared_.chunk.value_word(row, d);
-    if constexpr (!careful)
-      return word;
-    const int position = chunk * attention_chunk + 2 * row;
-    return finite(word, disputed(position), disputed(position + 1));
-  }
-
-  /// Returns the weighted sum of values that `finite` left out, for a query that sees them.
-  __device__ float left_out(int chunk, int query, int d) const {
+  /// Returns the weighted sum of values that `finite_word` left out, for a query that sees them.
+  __device__ static float left_out(const MatrixShared<Chunk>& shared, const Disputed& disputed,
+                                   int chunk, int query, int d) {
     float sum = 0;
+#pragma unroll 1
     for (int i = 0; i < attention_chunk; ++i) {
       const int position = chunk * attention_chunk + i;
       const int shift = i % 2 * 16;
-      const std::uint32_t value = shared_.chunk.value_word(i / 2, d) >> shift & 0xFFFFu;
-      const std::uint32_t weight = shared_.weights[query][i / 2] >> shift & 0xFFFFu;
-      if (disputed(position) && (value & exponent) == exponent &&
-          position >= shared_.q.first_seen[query] && position <= shared_.q.position[query])
+      const std::uint32_t value = shared.chunk.value_word(i / 2, d) >> shift & 0xFFFFu;
+      const std::uint32_t weight = shared.weights[query][i / 2] >> shift & 0xFFFFu;
+      if (disputed.at(position) && (value & exponent) == exponent &&
+          position >= shared.q.first_seen[query] && position <= shared.q.position[query])
         sum += base::to_float(base::bf16{std::uint16_t(weight)}) *
                base::to_float(base::bf16{std::uint16_t(value)});
     }
     return sum;
   }
 
+  struct Products {
+    float of[4];
+  };
+  /// Returns eight dimensions' weighted sums of a chunk that is spoilt. It is rarely called, and
+  /// kept out of the code that every block runs through.
+  __device__ __noinline__ static Products careful_products(const MatrixShared<Chunk>& shared,
+                                                           Disputed disputed, int chunk, int d) {
+    const int g = lane_index() / 4;
+    const int t = lane_index() % 4;
+    Products part{};
+#pragma unroll 1
+    for (int step = 0; step < attention_chunk / step_inputs; ++step)
+      ptx::multiply_add(part.of, operand_a(shared.weights, step),
+                        {finite_word(shared.chunk, disputed, chunk, 8 * step + t, d + g),
+                         finite_word(shared.chunk, disputed, chunk, 8 * step + t + 4, d + g)});
+    for (int j = 0; j < 4; ++j)
+      part.of[j] += left_out(shared, disputed, chunk, g + j / 2 * 8, d + 2 * t + j % 2);
+    return part;
+  }
+
   /// Sums weighted values, each warp eight dimensions at a time, and joins them to the sums so far.
-  template <bool careful>
-  __device__ void sum_values(int chunk, bool ends) {
+  /// careful: the chunk is spoilt.
+  __device__ void sum_values(int chunk, bool ends, bool careful) {
     constexpr int steps = attention_chunk / step_inputs;
     const int g = lane_index() / 4;
     const int t = lane_index() % 4;
@@ -322,16 +346,17 @@ private:
       const int d = (warp_index() + i * attention_warps) * 8;
       if (d >= call_.cache.head_dim)
         continue;
-      float part[4] = {};
+      Products part{};
+      if (careful)
+        part = careful_products(shared_, disputed_, chunk, d);
+      else
 #pragma unroll
-      for (int step = 0; step < steps; ++step)
-        ptx::multiply_add(part, weights[step],
-                          {value_word<careful>(chunk, 8 * step + t, d + g),
-                           value_word<careful>(chunk, 8 * step + t + 4, d + g)});
-      for (int j = 0; careful && j < 4; ++j)
-        part[j] += left_out(chunk, g + j / 2 * 8, d + 2 * t + j % 2);
+        for (int step = 0; step < steps; ++step)
+          ptx::multiply_add(part.of, weights[step],
+                            {shared_.chunk.value_word(8 * step + t, d + g),
+                             shared_.chunk.value_word(8 * step + t + 4, d + g)});
       for (int j = 0; j < 4; ++j) {
-        sums_.add(i * 4 + j, shared_.q.join[g + j / 2 * 8], part[j]);
+        sums_.add(i * 4 + j, shared_.q.join[g + j / 2 * 8], part.of[j]);
         if (ends)
           sums_.add_group(i * 4 + j, shared_.q.join_group[g + j / 2 * 8]);
       }
@@ -348,24 +373,21 @@ private:
       if (row < 0)
         continue;
       const int head = shared_.q.head[query];
-      float* part = call_.parts ? call_.part(row, head, chunk) + 2 : nullptr;
-      const float total = shared_.q.all_total[query];
 #pragma unroll
       for (int i = 0; i < value_tiles; ++i) {
         const int d = first + i * attention_warps * 8;
         if (d >= call_.cache.head_dim)
           continue;
-#pragma unroll
-        for (int j = 0; j < 2; ++j) {
-          const int sum = i * 4 + half * 2 + j;
-          if (part)
-            part[d + j] = sums_.group[sum];
-          else
-            call_.write(row, head, d + j, sums_.all[sum] / total);
-        }
+        const int sum = i * 4 + half * 2;
+        if constexpr (split) // A head's dimensions are even.
+          *reinterpret_cast<float2*>(call_.part(row, head, chunk) + 2 + d) = {sums_.group[sum],
+                                                                              sums_.group[sum + 1]};
+        else
+          for (int j = 0; j < 2; ++j)
+            call_.write(row, head, d + j, sums_.all[sum + j] / shared_.q.all_total[query]);
       }
     }
-    if (call_.parts && int(threadIdx.x) < queries_max)
+    if (split && int(threadIdx.x) < queries_max)
       leave_part(call_, shared_.q, int(threadIdx.x), chunk);
   }
 
@@ -373,16 +395,17 @@ private:
   MatrixShared<Chunk>& shared_;
   const RowTile tile_;
   const Span seen_;
-  const Span seen_by_all_;
+  const Disputed disputed_;
   const ChunkSource source_;
+  const int queries_;          ///< That there are; the others are none.
   Sums<value_tiles * 4> sums_; ///< [tile][element of the instruction's result]
 };
 
-template <class Chunk>
+template <class Chunk, bool split>
 __global__ void __launch_bounds__(attention_threads)
     attend(const __grid_constant__ AttentionCall call) {
   // The places of rows and pages are arguments, so they are read before the kernel ahead has ended.
-  MatrixAttention<Chunk> attention(call);
+  MatrixAttention<Chunk, split> attention(call);
   ptx::await_previous();
   attention.run();
 }
@@ -392,7 +415,8 @@ template <template <int dims> class ChunkOf>
 cudaError_t attend_by_matrices(const Queue& queue, dim3 grid, const AttentionCall& call) {
   return with_head_size<32, 64, 128, head_dim_max>(call.cache.head_dim, [&](auto dims) {
     using Chunk = ChunkOf<dims>;
-    return launch(queue, grid, attention_threads, sizeof(MatrixShared<Chunk>), attend<Chunk>, call);
+    return launch(queue, grid, attention_threads, sizeof(MatrixShared<Chunk>),
+                  call.parts ? attend<Chunk, true> : attend<Chunk, false>, call);
   });
 }
 

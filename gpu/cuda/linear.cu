@@ -2,7 +2,7 @@
 // Products with f32 and f16 are exact, and each is added in f32. A warp makes one output; its lanes
 // stride over the inputs.
 #include "base/bf16.hpp"
-#include "gpu/cuda/product.cuh"
+#include "gpu/cuda/launch_product.cuh"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // Products with scaled codes, which are compiled apart because their formats are many.
-#include "gpu/cuda/product.cuh"
+#include "gpu/cuda/launch_product.cuh"
 
 namespace paceline::gpu::cuda::kernels {
 namespace {

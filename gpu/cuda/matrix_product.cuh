@@ -1,6 +1,6 @@
-// Products of many rows, which arithmetic and reading from the second-level cache bound: all warps of
-// a block share what it reads, 128 outputs and up to 128 rows. A warp goes through all chains of its
-// outputs, one after another, and so has the sums of product.cuh in the same order.
+// Products of many rows, which arithmetic and reading from the second-level cache bound: all warps
+// of a block share what it reads, 128 outputs and up to 128 rows. A warp goes through all chains of
+// its outputs, one after another, and so has the sums of product.cuh in the same order.
 #pragma once
 
 #include "gpu/cuda/product.cuh"
@@ -78,7 +78,8 @@ public:
       const std::size_t at =
           (std::size_t(row / tile_rows) * std::size_t(steps_) + std::size_t(step)) * step_units +
           std::size_t(unit);
-      ptx::copy_async<unit_bytes>(to + i * unit_bytes, rows_ + (there ? at * unit_bytes : 0), there);
+      ptx::copy_async<unit_bytes>(to + i * unit_bytes, rows_ + (there ? at * unit_bytes : 0),
+                                  there);
     }
   }
 
@@ -138,39 +139,34 @@ __global__ void __launch_bounds__(MatrixShape::threads)
         for (int k = 0; k < warp_tiles; ++k)
           weights[k].load(stage.weights[own_tile + k][i / Weights::steps], lane_index());
         multiply_span(
-            weights, [&](int step, int t) { return stage.rows[own_rows + t][i + step][lane_index()]; },
+            weights,
+            [&](int step, int t) { return stage.rows[own_rows + t][i + step][lane_index()]; },
             sums);
       }
       place = place + 1 == stages ? 0 : place + 1;
     }
+#pragma unroll
     for (int k = 0; k < warp_tiles; ++k)
+#pragma unroll
       for (int t = 0; t < row_tiles; ++t)
+#pragma unroll
         for (int j = 0; j < 4; ++j) {
           totals[k][t][j] = chain == 0 ? sums[k][t][j] : totals[k][t][j] + sums[k][t][j];
           sums[k][t][j] = 0;
         }
   }
 
+#pragma unroll
   for (int k = 0; k < warp_tiles; ++k)
+#pragma unroll
     for (int t = 0; t < row_tiles; ++t)
+#pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int output = (tile + own_tile + k) * tile_outputs + lane_index() / 4 + j / 2 * 8;
         const int row = first_row + (own_rows + t) * tile_rows + lane_index() % 4 * 2 + j % 2;
         if (row < out.rows && output < w.layout.outputs)
           store(out.row(row)[output], totals[k][t][j], w.bias ? w.bias + output : nullptr, add);
       }
-}
-
-/// Launches a product of all rows in that shape.
-template <class Weights, MatrixShape shape>
-cudaError_t launch_matrix(const Queue& queue, const ProductCall<AllRows>& call) {
-  const dim3 grid(unsigned(divide_up(call.rows_max, shape.rows())),
-                  unsigned(divide_up(call.tiles, shape.tiles())));
-  constexpr std::size_t bytes = shape.stages * sizeof(MatrixStage<Weights, shape>);
-  static_assert(bytes <= shared_bytes_most);
-  return launch(queue, grid, shape.threads, bytes,
-                matrix_product<Weights, shape.warp_tiles, shape.row_warps>, call.out,
-                call.staged.data, call.w, call.add);
 }
 
 } // namespace paceline::gpu::cuda::kernels

@@ -83,8 +83,8 @@ __device__ __forceinline__ void store(float& to, float sum, const float* bias, b
   to = bias ? whole + *bias : whole;
 }
 
-/// Adds a span's products of tiles of weights with tiles of rows. rows_of(i, t): the lane's operand of
-/// the span's step i for tile t of rows.
+/// Adds a span's products of tiles of weights with tiles of rows. rows_of(i, t): the lane's operand
+/// of the span's step i for tile t of rows.
 template <class Weights, int tiles, int row_tiles, class RowsOf>
 __device__ __forceinline__ void multiply_span(const Weights (&weights)[tiles],
                                               const RowsOf& rows_of,
@@ -257,7 +257,8 @@ public:
     Weights weights[tiles];
     for (int k = 0; k < tiles; ++k)
       weights[k].load(ring_[place].weights[k], lane_);
-    multiply_span(weights, [&](int i, int t) { return ring_[place].rows[i][t][lane_]; }, sums);
+    multiply_span(
+        weights, [&](int i, int t) { return ring_[place].rows[i][t][lane_]; }, sums);
   }
 
 private:
@@ -363,58 +364,5 @@ struct ProductCall {
   int tiles;    ///< Tiles of a part.
   int parts;
 };
-
-template <class Weights, BlockShape shape, class Rows>
-cudaError_t launch_shape(const Queue& queue, const ProductCall<Rows>& call) {
-  const dim3 grid(unsigned(divide_up(call.rows_max, shape.row_tiles * tile_rows)),
-                  unsigned(divide_up(call.tiles, shape.tiles)), unsigned(call.parts));
-  constexpr std::size_t of_warp = sizeof(WarpShared<Weights, shape>);
-  int warps = std::min(call.w.layout.chains(), shape.warps_max());
-  if (warps > 8 && std::size_t(warps) * of_warp > shared_bytes_here())
-    warps = 8;
-  return launch(queue, grid, warps * warp_lanes, std::size_t(warps) * of_warp,
-                product<Weights, shape.tiles, shape.row_tiles, Rows>, call.out, call.staged.data,
-                call.w, call.add, call.rows);
-}
-
-/// Returns the tiles of outputs of a block with many rows: rows are read again by each block, and
-/// from 16 rows on that is more than the weights; more tiles of scaled codes would not fit into
-/// registers.
-template <class Weights>
-constexpr int wide_tiles(int row_tiles) {
-  return has_factors<Weights> && row_tiles == 8 ? 2 : 4;
-}
-/// Returns whether so many blocks remain then that they keep a GPU busy (measured on an H100).
-template <class Weights>
-bool is_wide(int row_tiles, int tiles) {
-  if (row_tiles == 2)
-    return Weights::steps > 1 && tiles >= 1024;
-  return row_tiles > 2 && tiles >= 256;
-}
-
-/// Takes as many rows at once as there are, up to 64, or as a block's shared memory has room for.
-template <class Weights, int row_tiles = 8, class Rows>
-cudaError_t launch_product(const Queue& queue, const ProductCall<Rows>& call) {
-  constexpr BlockShape narrow{1, row_tiles};
-  static_assert(row_tiles > 1 || 8 * sizeof(WarpShared<Weights, narrow>) <= shared_bytes_most);
-  if constexpr (row_tiles > 1) {
-    const int warps = std::min(call.w.layout.chains(), narrow.warps_max());
-    const bool room = std::size_t(warps) * sizeof(WarpShared<Weights, narrow>) <= shared_bytes_most;
-    if (!room || call.rows_few <= tile_rows * row_tiles / 2)
-      return launch_product<Weights, row_tiles / 2>(queue, call);
-  }
-  if constexpr (!Rows::routed && row_tiles > 1) {
-    constexpr BlockShape wide{wide_tiles<Weights>(row_tiles), row_tiles};
-    const int warps = call.w.layout.chains();
-    if (is_wide<Weights>(row_tiles, call.tiles) &&
-        std::size_t(warps) * sizeof(WarpShared<Weights, wide>) <= shared_bytes_most)
-      return launch_shape<Weights, wide>(queue, call);
-  }
-  return launch_shape<Weights, narrow>(queue, call);
-}
-
-/// Launches a product with scaled codes (linear_scaled.cu).
-cudaError_t multiply_scaled(const Queue& queue, const ProductCall<AllRows>& call);
-cudaError_t multiply_scaled(const Queue& queue, const ProductCall<ExpertRows>& call);
 
 } // namespace paceline::gpu::cuda::kernels

@@ -114,13 +114,18 @@ TEST_CASE("a row's product has the same bits alone, in any batch and on any numb
 
 TEST_CASE("a row's product has the same bits in every shape that a block of a GPU's has") {
   Random random(31);
-  const auto check = [&](const std::string& name, int outputs, int inputs,
-                         const std::vector<int>& counts) {
+  const auto check_plain = [&](const std::string& name, int outputs, int inputs,
+                               const std::vector<int>& counts) {
     Matrix in(counts.back(), inputs, random);
     for (const WeightFormat format : {WeightFormat::bf16, WeightFormat::mxfp4}) {
       CAPTURE(std::string(to_string(format)));
       check_company(name, HostWeight(format, outputs, inputs, random).matrix, in, counts);
     }
+  };
+  const auto check = [&](const std::string& name, int outputs, int inputs,
+                         const std::vector<int>& counts) {
+    check_plain(name, outputs, inputs, counts);
+    Matrix in(counts.back(), inputs, random);
     for (const GgufFormat format : {GgufFormat::q4_0, GgufFormat::q5_k}) {
       CAPTURE(std::string(to_string(format)));
       check_company(name, BlockWeight(format, outputs, inputs, random).matrix, in, counts);
@@ -129,9 +134,11 @@ TEST_CASE("a row's product has the same bits in every shape that a block of a GP
   for (const std::string& name : backends()) {
     if (!is_cuda(name))
       continue;
-    check(name, 40, 2304, {1, 9, 33}); // Few outputs: a warp has one chain, or two.
-    check(name, 4120, 256, {17, 33});  // Many: a block makes several tiles.
-    check(name, 16400, 256, {9});      // So many that it does for few rows.
+    check(name, 40, 2304, {1, 9, 33});  // Few outputs: a warp has one chain, or two.
+    check(name, 4120, 256, {17, 33});   // Many: a block makes several tiles.
+    check(name, 16400, 256, {9});       // So many that it does for few rows.
+    check(name, 4040, 256, {130});      // Many rows, too: a block's warps share them,
+    check_plain(name, 8100, 330, {70}); // also where the last span is no whole one.
   }
 }
 

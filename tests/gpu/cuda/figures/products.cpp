@@ -41,9 +41,9 @@ void measure_product(const Bench& bench, const Shape& shape, const char* name, i
 } // namespace
 
 void measure_products(const Bench& bench, std::span<const Shape> shapes) {
-  const std::vector<int> rows{1, 4, 8, 16, 32, 64};
+  const std::vector<int> rows{1, 4, 8, 16, 32, 64, 512};
   fmt::print("products: us, and bytes of the weight over what the copy moves in that time, of 1, "
-             "4, 8, 16, 32 and 64 rows\n");
+             "4, 8, 16, 32, 64 and 512 rows\n");
   for (const Shape& s : shapes) {
     measure_product(bench, s, "qkv", s.qkv(), s.hidden, WeightFormat::bf16, rows);
     measure_product(bench, s, "o", s.hidden, s.heads * s.head_dim, WeightFormat::bf16, rows);
