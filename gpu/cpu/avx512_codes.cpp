@@ -102,17 +102,26 @@ __attribute__((noinline)) void block(const Product& p, const std::byte* in, int 
   });
 }
 
+/// Tiles that are multiplied together: beside runs of five or six bits, of several lines each, the
+/// registers have room for two.
+template <class Sum, int bits>
+constexpr int tiles_together(int rows) {
+  const int most = Sum::tiles_together(rows);
+  return Decoder<bits>::words > 1 ? std::min(most, 2) : most;
+}
+
 template <class Sum, int bits, int most>
 void few_rows(const Product& p, TileRun run) {
   with_constant<most>(p.out.rows, [&](auto rows) INLINED {
+    constexpr int together = tiles_together<Sum, bits>(rows);
     int tile = run.first;
     const auto multiply = [&](auto tiles) INLINED {
       block<Sum, bits, rows, tiles>(p, p.staged, 0, tile, run.behind(tile + tiles),
                                     p.w.tile(tile) + p.w.scale_bytes());
       tile += tiles;
     };
-    while (tile + Sum::tiles_together(rows) <= run.last)
-      multiply(constant<Sum::tiles_together(rows)>);
+    while (tile + together <= run.last)
+      multiply(constant<together>);
     while (tile < run.last)
       multiply(constant<1>);
   });
