@@ -26,15 +26,23 @@ public:
   /// Adds to `sums` a convolution of the rows up to `position`, in the columns [first, first +
   /// count). kernel: [taps, columns]
   void add_convolution(float* sums, int position, const float* kernel, int first, int count) const {
-    for (int tap = 0; tap < taps_; ++tap) {
-      const int from = position - taps_ + 1 + tap;
-      if (from < 0)
-        continue;
-      const float* const row = at(from) + first;
-      const float* const weights = kernel + std::ptrdiff_t(tap) * in_.cols + first;
+    const auto each_tap = [&](const auto& use) {
+      for (int tap = std::max(0, taps_ - 1 - position); tap < taps_; ++tap)
+        use(at(position - taps_ + 1 + tap) + first,
+            kernel + std::ptrdiff_t(tap) * in_.cols + first);
+    };
+    constexpr int line = 64 / int(sizeof(float));
+    // What is read is short, and far from each other.
+    each_tap([&](const float* row, const float* weights) {
+      for (int i = 0; i < count; i += line) {
+        __builtin_prefetch(row + i);
+        __builtin_prefetch(weights + i);
+      }
+    });
+    each_tap([&](const float* row, const float* weights) {
       for (int i = 0; i < count; ++i)
         sums[i] += weights[i] * row[i];
-    }
+    });
   }
 
   /// Keeps columns [first, end) of the rows that the next pass reads, and those of a snapshot.
