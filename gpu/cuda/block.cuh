@@ -19,6 +19,12 @@ __device__ __forceinline__ int warp_index() {
   return int(threadIdx.x) / warp_lanes;
 }
 
+/// Returns std::min by value, since device code has no address of a host's constant.
+template <class T>
+__device__ __forceinline__ T lower_of(T a, T b) {
+  return b < a ? b : a;
+}
+
 struct Add {
   template <class T>
   __device__ __forceinline__ T operator()(T a, T b) const {

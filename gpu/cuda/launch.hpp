@@ -33,25 +33,42 @@ inline std::size_t shared_bytes_here() {
   return bytes;
 }
 
-/// Returns whether kernels of the current device may begin before the one ahead has ended, which
-/// they do in their code for 9.0 and later (ptx::await_previous).
-inline bool begins_early() {
+/// Returns whether kernels run their code for 9.0 and later on the current device: they may begin
+/// before the one ahead has ended (ptx::await_previous), and their blocks may form clusters.
+inline bool runs_code_of_9() {
   constexpr int built[] = {__CUDA_ARCH_LIST__};
   thread_local int asked = -1;
-  thread_local bool early = false;
+  thread_local bool runs = false;
   int device = 0;
   if (cudaGetDevice(&device) != cudaSuccess || device == asked)
-    return early;
+    return runs;
   int major = 0;
   int minor = 0;
   (void)cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
   (void)cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
   asked = device;
-  early = std::any_of(std::begin(built), std::end(built), [&](int architecture) {
+  runs = std::any_of(std::begin(built), std::end(built), [&](int architecture) {
     return architecture >= 900 && architecture <= 100 * major + 10 * minor;
   });
-  return early;
+  return runs;
 }
+
+/// Blocks that a cluster may have on every GPU that has clusters.
+inline constexpr int cluster_blocks_max = 8;
+
+/// The blocks of a launch.
+struct Grid {
+  dim3 blocks;
+  unsigned cluster = 1; ///< So many, neighbours along x, are a cluster; 1: none are.
+
+  Grid(dim3 all, unsigned together = 1) // NOLINT(google-explicit-constructor)
+      : blocks(all), cluster(together) {}
+  bool empty() const { return blocks.x == 0 || blocks.y == 0 || blocks.z == 0; }
+  bool operator==(const Grid& other) const {
+    return blocks.x == other.blocks.x && blocks.y == other.blocks.y && blocks.z == other.blocks.z &&
+           cluster == other.cluster;
+  }
+};
 
 /// A launch. Parameters are compared by ==, which all structs that kernels take have, because
 /// padding between members is undefined.
@@ -61,8 +78,8 @@ public:
   using Kernel = void (*)(Parameters...);
 
   template <class... Arguments>
-  KernelCall(const char* name, dim3 grid, int threads, std::size_t shared_bytes, Kernel kernel,
-             Arguments&&... arguments)
+  KernelCall(const char* name, const Grid& grid, int threads, std::size_t shared_bytes,
+             Kernel kernel, Arguments&&... arguments)
       : Call(name), grid_(grid), threads_(threads), shared_bytes_(shared_bytes), kernel_(kernel),
         parameters_(std::forward<Arguments>(arguments)...) {}
 
@@ -74,15 +91,22 @@ public:
               kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared_bytes_here())))
         return refused;
     cudaLaunchConfig_t config{};
-    config.gridDim = grid_;
+    config.gridDim = grid_.blocks;
     config.blockDim = dim3(unsigned(threads_));
     config.dynamicSmemBytes = shared_bytes_;
     config.stream = stream;
-    cudaLaunchAttribute early{};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
-    config.attrs = &early;
-    config.numAttrs = begins_early() ? 1 : 0;
+    cudaLaunchAttribute attributes[2] = {};
+    config.attrs = attributes;
+    if (runs_code_of_9()) {
+      cudaLaunchAttribute& early = attributes[config.numAttrs++];
+      early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+      early.val.programmaticStreamSerializationAllowed = 1;
+    }
+    if (grid_.cluster > 1) {
+      cudaLaunchAttribute& cluster = attributes[config.numAttrs++];
+      cluster.id = cudaLaunchAttributeClusterDimension;
+      cluster.val.clusterDim = {grid_.cluster, 1, 1};
+    }
     return std::apply(
         [&](const Parameters&... parameters) {
           return cudaLaunchKernelEx(&config, kernel_, parameters...);
@@ -92,13 +116,12 @@ public:
 
   bool same(const Call& other) const override {
     const auto* call = dynamic_cast<const KernelCall*>(&other);
-    return call && kernel_ == call->kernel_ && grid_.x == call->grid_.x &&
-           grid_.y == call->grid_.y && grid_.z == call->grid_.z && threads_ == call->threads_ &&
+    return call && kernel_ == call->kernel_ && grid_ == call->grid_ && threads_ == call->threads_ &&
            shared_bytes_ == call->shared_bytes_ && parameters_ == call->parameters_;
   }
 
 private:
-  dim3 grid_;
+  Grid grid_;
   int threads_;
   std::size_t shared_bytes_;
   Kernel kernel_;
@@ -107,9 +130,9 @@ private:
 
 /// Launches a kernel; an empty grid is no work. shared_bytes: size of ptx::shared_memory.
 template <class... Parameters, class... Arguments>
-cudaError_t launch(const Queue& queue, dim3 grid, int threads, std::size_t shared_bytes,
+cudaError_t launch(const Queue& queue, const Grid& grid, int threads, std::size_t shared_bytes,
                    void (*kernel)(Parameters...), Arguments&&... arguments) {
-  if (grid.x == 0 || grid.y == 0 || grid.z == 0)
+  if (grid.empty())
     return cudaSuccess;
   return queue.put(KernelCall<Parameters...>(queue.name(), grid, threads, shared_bytes, kernel,
                                              std::forward<Arguments>(arguments)...));

@@ -115,6 +115,48 @@ __device__ __forceinline__ void await_previous() {
 #endif
 }
 
+/// The blocks of a cluster run together and reach each other's shared memory. This block's number
+/// among them, and how many there are: without a cluster, and on compute capabilities below 9.0, a
+/// block is alone.
+__device__ __forceinline__ unsigned cluster_rank() {
+  unsigned rank = 0;
+#if __CUDA_ARCH__ >= 900
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+#endif
+  return rank;
+}
+__device__ __forceinline__ unsigned cluster_blocks() {
+  unsigned blocks = 1;
+#if __CUDA_ARCH__ >= 900
+  asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(blocks));
+#endif
+  return blocks;
+}
+
+/// Waits for all threads of the cluster; what they wrote, in any memory, is seen then.
+__device__ __forceinline__ void cluster_barrier() {
+#if __CUDA_ARCH__ >= 900
+  if (cluster_blocks() > 1) {
+    asm volatile("barrier.cluster.arrive;\n\tbarrier.cluster.wait;" : : : "memory");
+    return;
+  }
+#endif
+  __syncthreads();
+}
+
+/// Returns where something of this block's shared memory lies in another block's. All blocks must
+/// have begun, and none may end before a barrier that follows the access.
+template <class T>
+__device__ __forceinline__ T& of_block(T& shared, [[maybe_unused]] unsigned rank) {
+#if __CUDA_ARCH__ >= 900
+  std::uint64_t there;
+  asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(&shared), "r"(rank));
+  return *reinterpret_cast<T*>(there);
+#else
+  return shared;
+#endif
+}
+
 /// Reads a word for whoever wants it next.
 __device__ __forceinline__ void touch(const std::uint32_t* at) {
   asm volatile("prefetch.global.L1 [%0];" : : "l"(at));

@@ -1,11 +1,9 @@
-// Warping, drawing, judging and scoring: one block per row. sampling/ specifies the results; the
-// scalar core of the rules and Philox are the same source.
-#include "gpu/cuda/row.cuh"
+// Warping, drawing, judging and scoring: a cluster of blocks per row, or one block. sampling/
+// specifies the results; the scalar core of the rules and Philox are the same source.
+#include "gpu/cuda/cut.cuh"
 
 namespace paceline::gpu::cuda::kernels {
 namespace {
-
-constexpr int threads_max = 1024;
 
 using sampling::DrawKey;
 using sampling::Purpose;
@@ -32,9 +30,9 @@ __device__ std::int32_t history_token(const History& h, int i) {
 }
 
 /// Adds biases. Of several biases of one token, the first one's thread adds all, in order.
-__device__ void add_biases(const WarpRow& task) {
+__device__ void add_biases(const WarpRow& task, const Cluster& cluster) {
   const Warping& w = task.warping;
-  for (int b = int(threadIdx.x); b < w.bias_count; b += int(blockDim.x)) {
+  for (int b = cluster.thread(); b < w.bias_count; b += cluster.threads()) {
     const std::int32_t token = w.biases[b].token;
     bool is_first = token >= 0 && token < task.vocabulary;
     for (int other = 0; other < b && is_first; ++other)
@@ -48,26 +46,27 @@ __device__ void add_biases(const WarpRow& task) {
 
 /// Calls function(token, in_output) for all of the history's tokens, divided among the threads.
 template <class Function>
-__device__ void each_of_history(const WarpRow& task, Function function) {
+__device__ void each_of_history(const WarpRow& task, const Cluster& cluster, Function function) {
   const History& h = task.history;
-  for (int i = int(threadIdx.x); i < history_size(h); i += int(blockDim.x))
+  for (int i = cluster.thread(); i < history_size(h); i += cluster.threads())
     if (const std::int32_t token = history_token(h, i); token >= 0 && token < task.vocabulary)
       function(token, i >= h.prompt_tokens);
 }
 
-__device__ void penalise(const WarpRow& task) {
+__device__ void penalise(const WarpRow& task, const Cluster& cluster) {
   constexpr std::uint32_t done = ~0u;
   const Warping& w = task.warping;
-  each_of_history(task, [&](std::int32_t token, bool) { // Several threads may have one token.
-    atomicExch(&task.counts[token], 0u);
-  });
-  __syncthreads();
-  each_of_history(task, [&](std::int32_t token, bool in_output) {
+  each_of_history(task, cluster,
+                  [&](std::int32_t token, bool) { // Several threads may have one token.
+                    atomicExch(&task.counts[token], 0u);
+                  });
+  cluster.barrier();
+  each_of_history(task, cluster, [&](std::int32_t token, bool in_output) {
     if (in_output)
       atomicAdd(&task.counts[token], 1u);
   });
-  __syncthreads();
-  each_of_history(task, [&](std::int32_t token, bool) {
+  cluster.barrier();
+  each_of_history(task, cluster, [&](std::int32_t token, bool) {
     const std::uint32_t count = atomicExch(&task.counts[token], done);
     if (count == done)
       return; // Done by another thread.
@@ -84,80 +83,88 @@ __device__ bool allows(const Warping& w, int token) {
 }
 
 /// Returns the logits with bias, masks and penalties.
-__device__ Row adjusted(const WarpRow& task, RowShared& shared) {
-  const Row plain(task.logits, task.vocabulary, shared);
+__device__ Row adjusted(const WarpRow& task, RowShared& shared, Cluster& cluster) {
+  const Row plain(task.logits, task.vocabulary, shared, cluster);
   if (!task.adjusted)
     return plain;
   plain.each([&](int i, float x) {
     task.adjusted[i] = isnan(x) || allows(task.warping, i) ? x : -INFINITY;
   });
-  __syncthreads();
-  add_biases(task);
-  __syncthreads();
+  cluster.barrier();
+  add_biases(task, cluster);
+  cluster.barrier();
   if (task.counts) {
-    penalise(task);
-    __syncthreads();
+    penalise(task, cluster);
+    cluster.barrier();
   }
-  return {task.adjusted, task.vocabulary, shared};
+  return {task.adjusted, task.vocabulary, shared, cluster};
 }
 
 /// Turns what is kept into shares: exponentials, divided by their sum.
 __device__ void soften(const Row& row, sampling::row::Exponential e, float min_p, const Cut& cut,
                        float* probabilities) {
-  double mine = 0;
+  Mass mine = 0;
   row.each([&](int i, float x) {
     const float weight = cut.keeps(i, x) ? weight_of(x, e) : 0.0f;
-    probabilities[i] = weight >= min_p ? weight : 0.0f;
-    mine += double(probabilities[i]);
+    const float kept = weight >= min_p ? weight : 0.0f;
+    probabilities[i] = kept;
+    mine += shares_of(kept);
   });
   const auto factor = float(1 / row.total(mine));
-  const Row weights(probabilities, row.size(), row.shared());
+  const Row weights(probabilities, row.size(), row.shared(), row.cluster());
   weights.each([&](int i, float weight) { probabilities[i] = weight * factor; });
 }
 
-/// A row's warped distribution, once warp_row() has made it.
+/// A row's warped distribution, once warp_row() has made it: each token's share has been written by
+/// the thread that Row::each gives it.
 struct Warped {
   bool failed = false;
   std::int32_t likeliest = -1; ///< The token that has all mass (greedy), else -1.
 };
 
 __device__ Warped warp_row(const WarpRow& task, const Row& row) {
-  const float highest = row.highest();
+  const Rank own = row.own_best();
+  const Rank best = row.best(own);
+  const float highest = value_of(best);
   if (highest != highest || highest == -INFINITY || task.vocabulary > vocabulary_max)
     return {true, -1};
   const Warping& w = task.warping;
   if (greedy(task)) {
-    Scored mine{0, -1};
-    row.each([&](int i, float x) {
-      if (x == highest)
-        mine = First()(mine, {0, i});
-    });
-    const std::int32_t likeliest = row.first(mine).id;
+    const std::int32_t likeliest = id_of(best);
     row.each([&](int i, float) { task.probabilities[i] = i == likeliest ? 1.0f : 0.0f; });
-    __syncthreads();
     return {false, likeliest};
   }
   const sampling::row::Exponential e{highest, lower_of(1 / w.temperature, greatest)};
   Cut cut;
-  Pool pool(row);
-  const bool by_rank = w.top_k > 0 && w.top_k < row.size();
-  if (by_rank)
-    cut = top_k_cut(row, pool, w.top_k);
+  if (w.top_k > 0 && w.top_k < row.size())
+    cut = top_k_cut(row, own, best, w.top_k);
   if (w.top_p < 1)
-    cut = top_p_cut(row, pool, w.top_p, e, cut, by_rank);
+    cut = top_p_cut(row, w.top_p, e, cut, best);
   soften(row, e, lower_of(w.min_p, 1.0f), cut, task.probabilities);
-  __syncthreads();
   return {false, -1};
 }
 
-__global__ void __launch_bounds__(threads_max)
+/// Prepares shared memory, once the kernel ahead has ended.
+__device__ Cluster begin(RowShared& shared) {
+  if (threadIdx.x == 0)
+    shared.candidate_count = 0;
+  return Cluster(shared.cluster);
+}
+
+/// Returns the number of the row that this block's cluster has.
+__device__ unsigned row_index() {
+  return blockIdx.x / ptx::cluster_blocks();
+}
+
+__global__ void __launch_bounds__(block_threads_max)
     warp_rows(const WarpRow* rows, std::int32_t* failed) {
   ptx::await_previous();
   auto& shared = ptx::shared_memory<RowShared>();
-  const WarpRow& task = rows[blockIdx.x];
-  const Warped warped = warp_row(task, adjusted(task, shared));
-  if (threadIdx.x == 0)
-    failed[blockIdx.x] = warped.failed;
+  Cluster cluster = begin(shared);
+  const WarpRow& task = rows[row_index()];
+  const Warped warped = warp_row(task, adjusted(task, shared, cluster));
+  if (cluster.leads())
+    failed[row_index()] = warped.failed;
 }
 
 // ---- Proposals ---------------------------------------------------------------------------------
@@ -175,9 +182,10 @@ __device__ void guess(const ProposeRow& task, const Row& row, std::int32_t draft
     return noisy ? score - log(sampling::exponential(key, std::uint32_t(i))) : score;
   };
   Cut cut;
-  Pool pool(row);
-  if (noisy && contenders < row.size())
-    cut = top_k_cut(row, pool, contenders);
+  if (noisy && contenders < row.size()) {
+    const Rank best = row.own_best();
+    cut = top_k_cut(row, best, row.best(best), contenders);
+  }
   const double own = score_of(drafted, row[drafted]);
   const int count = first_of(
       row, sampling::limits::guesses_max,
@@ -186,13 +194,13 @@ __device__ void guess(const ProposeRow& task, const Row& row, std::int32_t draft
         return contends ? Scored{score_of(i, x), i} : Scored{0, -1};
       },
       [&](int place, Scored who) {
-        if (threadIdx.x != 0)
+        if (!row.cluster().leads())
           return;
         result.guesses[place] = who.id;
         if (place == 0)
           result.margin = float(own - who.score);
       });
-  if (threadIdx.x == 0) {
+  if (row.cluster().leads()) {
     result.guess_count = count;
     if (count == 0)
       result.margin = INFINITY;
@@ -200,40 +208,39 @@ __device__ void guess(const ProposeRow& task, const Row& row, std::int32_t draft
 }
 
 /// Copies the row to q. Each thread copies the tokens whose shares it wrote itself.
-__device__ void leave_row(const ProposeRow& task, RowShared& shared) {
+__device__ void leave_row(const ProposeRow& task, const Row& q) {
   if (!task.q)
     return;
-  const Row row(task.row.probabilities, task.row.vocabulary, shared);
   if (task.q != task.row.probabilities)
-    row.each([&](int i, float share) { task.q[i] = share; });
-  for (int i = row.size() + int(threadIdx.x); i < task.q_size; i += int(blockDim.x))
+    q.each([&](int i, float share) { task.q[i] = share; });
+  const Cluster& cluster = q.cluster();
+  for (int i = q.size() + cluster.thread(); i < task.q_size; i += cluster.threads())
     task.q[i] = 0;
 }
 
-__global__ void __launch_bounds__(threads_max)
+__global__ void __launch_bounds__(block_threads_max)
     propose_rows(const ProposeRow* rows, ProposeResult* results) {
   ptx::await_previous();
   auto& shared = ptx::shared_memory<RowShared>();
-  const ProposeRow& task = rows[blockIdx.x];
-  ProposeResult& result = results[blockIdx.x];
-  const Row row = adjusted(task.row, shared);
+  Cluster cluster = begin(shared);
+  const ProposeRow& task = rows[row_index()];
+  ProposeResult& result = results[row_index()];
+  const Row row = adjusted(task.row, shared, cluster);
   const Warped warped = warp_row(task.row, row);
-  if (threadIdx.x == 0) {
+  if (cluster.leads()) {
     result.failed = warped.failed;
     result.guess_count = 0;
   }
   if (warped.failed)
     return;
-  leave_row(task, shared);
-  const float* q = task.row.probabilities;
+  const Row q(task.row.probabilities, row.size(), shared, cluster);
+  leave_row(task, q);
   std::int32_t token = warped.likeliest;
   if (token < 0 && task.rule == Rule::coupled)
-    token =
-        draw_gumbel_max(q, row.size(), key_of(task.noise, task.position, Purpose::coupled), shared);
+    token = draw_gumbel_max(q, key_of(task.noise, task.position, Purpose::coupled));
   else if (token < 0)
-    token = draw(q, row.size(), key_of(task.noise, task.position, Purpose::draft, task.attempt),
-                 shared);
-  if (threadIdx.x == 0)
+    token = draw(q, key_of(task.noise, task.position, Purpose::draft, task.attempt));
+  if (cluster.leads())
     result.token = token;
   if (task.guesses_wanted)
     guess(task, row, token, result);
@@ -253,41 +260,41 @@ __device__ void describe(const Row& row, std::int32_t token, int top, LogOf log_
         return possible ? Scored{double(x), i} : Scored{0, -1};
       },
       [&](int place, Scored who) {
-        if (threadIdx.x != 0)
+        if (!row.cluster().leads())
           return;
         result.top_tokens[place] = who.id;
         result.top[place] = log_of(float(who.score));
       });
-  if (threadIdx.x != 0)
+  if (!row.cluster().leads())
     return;
   result.top_count = count;
   result.token = token >= 0 && token < row.size() ? log_of(row[token]) : -INFINITY;
 }
 
-__device__ void raw_logprob(const float* logits, int vocabulary, std::int32_t token, int top,
-                            Logprob& result, RowShared& shared) {
-  const Row row(logits, vocabulary, shared);
-  const float highest = row.highest();
-  double mine = 0;
-  row.each([&](int, float x) { mine += double(weight_of(x, {highest, 1})); });
+__device__ void raw_logprob(const Row& row, std::int32_t token, int top, Logprob& result) {
+  const float highest = value_of(row.best(row.own_best()));
+  Mass mine = 0;
+  row.each([&](int, float x) { mine += shares_of(weight_of(x, {highest, 1})); });
   const double log_total = log(row.total(mine));
   describe(
       row, token, top, [&](float x) { return float(double(x) - double(highest) - log_total); },
       result);
 }
 
-__device__ void warped_logprob(const float* probabilities, int vocabulary, std::int32_t token,
-                               int top, Logprob& result, RowShared& shared) {
-  const Row row(probabilities, vocabulary, shared);
+__device__ void warped_logprob(const Row& row, std::int32_t token, int top, Logprob& result) {
+  row.cluster().barrier(); // Others have written shares.
   describe(
       row, token, top, [](float x) { return float(log(double(x))); }, result);
 }
 
-__global__ void __launch_bounds__(threads_max) score_rows(const ScoreRow* rows, Logprob* results) {
+__global__ void __launch_bounds__(block_threads_max)
+    score_rows(const ScoreRow* rows, Logprob* results) {
   ptx::await_previous();
   auto& shared = ptx::shared_memory<RowShared>();
-  const ScoreRow& task = rows[blockIdx.x];
-  raw_logprob(task.logits, task.vocabulary, task.token, task.top, results[blockIdx.x], shared);
+  Cluster cluster = begin(shared);
+  const ScoreRow& task = rows[row_index()];
+  raw_logprob(Row(task.logits, task.vocabulary, shared, cluster), task.token, task.top,
+              results[row_index()]);
 }
 
 // ---- Judging -----------------------------------------------------------------------------------
@@ -297,99 +304,100 @@ struct Judged {
   std::int32_t token;
 };
 
-/// Makes the target's own draw.
-__device__ std::int32_t follow(const VerifyRow& task, const Warped& warped, RowShared& shared) {
+/// Makes the target's own draw from its row of shares.
+__device__ std::int32_t follow(const VerifyRow& task, const Warped& warped, const Row& p) {
   if (warped.likeliest >= 0)
     return warped.likeliest;
-  const float* p = task.row.probabilities;
   if (task.rule == Rule::coupled)
-    return draw_gumbel_max(p, task.row.vocabulary,
-                           key_of(task.noise, task.position, Purpose::coupled), shared);
-  return draw(p, task.row.vocabulary, key_of(task.noise, task.position, Purpose::target), shared);
+    return draw_gumbel_max(p, key_of(task.noise, task.position, Purpose::coupled));
+  return draw(p, key_of(task.noise, task.position, Purpose::target));
 }
 
-__device__ Judged judge_rejection(const VerifyRow& task, RowShared& shared) {
+__device__ Judged judge_rejection(const VerifyRow& task, const Row& p) {
   const DrawKey key = key_of(task.noise, task.position, Purpose::residual);
-  const float* p = task.row.probabilities;
-  const int size = task.row.vocabulary;
   const std::int32_t token = task.token;
-  if (token < 0 || token >= size || !task.q)
-    return {false, draw(p, size, key, shared)}; // The token is not one that q could have drawn.
+  if (token < 0 || token >= p.size() || !task.q)
+    return {false, draw(p, key)}; // The token is not one that q could have drawn.
   const double u = sampling::uniform(key_of(task.noise, task.position, Purpose::accept));
+  p.cluster().barrier(); // Another thread has written the token's share.
   if (sampling::accepts(u, p[token], task.q[token]))
     return {true, token};
-  const std::int32_t instead =
-      invert(ResidualRow{p, task.q, shared.inversion}, size, sampling::uniform(key), shared);
-  return {false, instead >= 0 ? instead : draw(p, size, key, shared)};
+  const std::int32_t instead = invert(Residual{p, task.q}, sampling::uniform(key), p);
+  return {false, instead >= 0 ? instead : draw(p, key)};
 }
 
-/// Does sampling::is_draw with a block.
-__device__ bool is_draw(const VerifyRow& task, RowShared& shared) {
-  const int size = task.row.vocabulary;
-  double sum = 0;
-  double impossible = 0; // NaN is counted, too.
-  for (int i = int(threadIdx.x); i < size; i += int(blockDim.x)) {
-    sum += double(task.q[i]);
-    impossible += task.q[i] >= 0 ? 0 : 1;
-  }
-  sum = block_reduce(sum, Add(), shared.sums);
-  impossible = block_reduce(impossible, Add(), shared.sums);
-  if (impossible > 0 || !(fabs(sum - 1) < 1e-3))
+/// Does sampling::is_draw.
+__device__ bool is_draw(const VerifyRow& task, const Row& q) {
+  Mass mine = 0; // What is no share (NaN, too) counts as two rows.
+  q.each([&](int, float share) { mine += shares_of(share >= 0 ? lower_of(share, 2.0f) : 2.0f); });
+  if (!(fabs(q.total(mine) - 1) < 1e-3))
     return false;
-  const DrawKey key = key_of(task.noise, task.position, Purpose::draft, task.attempt);
-  return task.token == draw(task.q, size, key, shared);
+  return task.token == draw(q, key_of(task.noise, task.position, Purpose::draft, task.attempt));
 }
 
-__global__ void __launch_bounds__(threads_max)
+__global__ void __launch_bounds__(block_threads_max)
     verify_rows(const VerifyRow* rows, VerifyResult* results) {
   ptx::await_previous();
   auto& shared = ptx::shared_memory<RowShared>();
-  const VerifyRow& task = rows[blockIdx.x];
-  VerifyResult& result = results[blockIdx.x];
-  const bool inconsistent_draw = task.check_draw && task.q && !is_draw(task, shared);
-  const Row row = adjusted(task.row, shared);
-  const Warped warped = warp_row(task.row, row);
-  if (threadIdx.x == 0) {
+  Cluster cluster = begin(shared);
+  const VerifyRow& task = rows[row_index()];
+  VerifyResult& result = results[row_index()];
+  const int size = task.row.vocabulary;
+  const bool inconsistent_draw =
+      task.check_draw && task.q && !is_draw(task, Row(task.q, size, shared, cluster));
+  const Warped warped = warp_row(task.row, adjusted(task.row, shared, cluster));
+  if (cluster.leads()) {
     result.inconsistent_draw = inconsistent_draw;
     result.failed = warped.failed;
   }
   if (warped.failed)
     return;
+  const Row p(task.row.probabilities, size, shared, cluster);
   Judged judged{};
   if (task.judges && task.rule == Rule::rejection) {
-    judged = judge_rejection(task, shared);
+    judged = judge_rejection(task, p);
   } else {
-    const std::int32_t own = follow(task, warped, shared);
+    const std::int32_t own = follow(task, warped, p);
     judged = {task.judges && own == task.token, own};
   }
-  if (threadIdx.x == 0) {
+  if (cluster.leads()) {
     result.accepted = judged.accepted;
     result.token = judged.token;
   }
   if (task.top_logprobs < 0)
     return;
   if (task.raw_logprobs)
-    raw_logprob(task.row.logits, row.size(), judged.token, task.top_logprobs, result.logprob,
-                shared);
+    raw_logprob(Row(task.row.logits, size, shared, cluster), judged.token, task.top_logprobs,
+                result.logprob);
   else
-    warped_logprob(task.row.probabilities, row.size(), judged.token, task.top_logprobs,
-                   result.logprob, shared);
+    warped_logprob(p, judged.token, task.top_logprobs, result.logprob);
 }
 
-/// Depends on the vocabulary only, since it fixes the order of sums.
-int threads_for(int vocabulary) {
+/// How many blocks a row has on the current device: as many as have a block of the inversion each.
+int blocks_for(int vocabulary) {
+  if (!runs_code_of_9())
+    return 1;
+  int blocks = cluster_blocks_max;
+  while (blocks > 1 && vocabulary > 0 && vocabulary < blocks * int(sampling::inversion_block))
+    blocks /= 2;
+  return blocks;
+}
+
+int threads_for(int vocabulary, int blocks) {
   constexpr int tokens_of_thread = 16;
+  const int most = blocks > 1 ? cluster_block_threads_max : block_threads_max;
   if (vocabulary <= 0)
-    return threads_max;
-  const int warps = divide_up(divide_up(vocabulary, tokens_of_thread), warp_lanes);
-  return std::min(warps * warp_lanes, threads_max);
+    return most;
+  const int warps = divide_up(divide_up(vocabulary, blocks * tokens_of_thread), warp_lanes);
+  return std::min(warps * warp_lanes, most);
 }
 
 template <class Rows, class Results>
 cudaError_t launch_rows(const Queue& queue, void (*kernel)(const Rows*, Results*), const Rows* rows,
                         int count, Results* results, int vocabulary) {
-  return launch(queue, dim3(unsigned(count)), threads_for(vocabulary), sizeof(RowShared), kernel,
-                rows, results);
+  const int blocks = blocks_for(vocabulary);
+  return launch(queue, Grid(dim3(unsigned(count * blocks)), unsigned(blocks)),
+                threads_for(vocabulary, blocks), sizeof(RowShared), kernel, rows, results);
 }
 
 } // namespace

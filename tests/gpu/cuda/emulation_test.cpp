@@ -84,6 +84,31 @@ void use_too_much(float* out) {
   out[0] = ptx::shared_memory<std::array<Shared, 2>>()[1].values[0];
 }
 
+/// Gives its block's number to the next block of the cluster, and reads what it was given.
+enum class Lacks { nothing, begin, middle, end };
+void pass_on(float* out, Lacks lacks) {
+  ptx::await_previous();
+  auto& shared = ptx::shared_memory<Shared>();
+  const unsigned rank = ptx::cluster_rank();
+  const unsigned next = (rank + 1) % ptx::cluster_blocks();
+  if (lacks != Lacks::begin)
+    ptx::cluster_barrier();
+  ptx::of_block(shared.values[threadIdx.x], next) = float(rank);
+  if (lacks != Lacks::middle)
+    ptx::cluster_barrier();
+  out[blockIdx.x * blockDim.x + threadIdx.x] = shared.values[threadIdx.x];
+  if (lacks == Lacks::middle)
+    ptx::cluster_barrier();
+  if (lacks == Lacks::end)
+    out[0] = ptx::of_block(shared.values[0], next);
+}
+
+void some_blocks_wait(float*) {
+  ptx::await_previous();
+  if (ptx::cluster_rank() > 0)
+    ptx::cluster_barrier();
+}
+
 void never_wait(float* out) {
   out[threadIdx.x] = 1;
 }
@@ -148,8 +173,13 @@ struct RawGpu {
   }
   template <class... Parameters, class... Arguments>
   cudaError_t run(int threads, void (*kernel)(Parameters...), Arguments... arguments) {
+    return run_grid(dim3(1), threads, kernel, arguments...);
+  }
+  template <class... Parameters, class... Arguments>
+  cudaError_t run_grid(const kernels::Grid& grid, int threads, void (*kernel)(Parameters...),
+                       Arguments... arguments) {
     const cudaError_t launched =
-        kernels::launch(stream, dim3(1), threads, sizeof(Shared), kernel, arguments...);
+        kernels::launch(stream, grid, threads, sizeof(Shared), kernel, arguments...);
     return launched ? launched : cudaStreamSynchronize(stream);
   }
   std::vector<float> values(int count) const { return {memory, memory + count}; }
@@ -207,6 +237,38 @@ TEST_CASE("what the hardware leaves undefined loses the device, which says why")
   says(32, misalign, "misaligned");
 }
 
+TEST_CASE("blocks of a cluster reach each other's shared memory, and no other block's") {
+  RawGpu gpu;
+  std::set<std::vector<bool>> seen;
+  for (int i = 0; i < 10; ++i) {
+    CHECK(gpu.run_grid({dim3(8), 4}, 64, pass_on, gpu.memory, Lacks::nothing) == cudaSuccess);
+    for (int t = 0; t < 512; ++t)
+      CHECK(gpu.memory[t] == float((t / 64 + 3) % 4));
+    CHECK(gpu.run_grid({dim3(8), 4}, 64, pass_on, gpu.memory, Lacks::middle) == cudaSuccess);
+    std::vector<bool> unset;
+    for (const float value : gpu.values(512))
+      unset.push_back(std::isnan(value));
+    seen.insert(unset);
+  }
+  CHECK(seen.size() > 5); // What has been written before it is read depends on the order.
+}
+
+TEST_CASE("what a cluster leaves undefined loses the device, which says why") {
+  const auto says = [](auto run, const char* what) {
+    RawGpu gpu;
+    CHECK(run(gpu) == cudaErrorLaunchFailure);
+    CAPTURE(cuda_emulation::violation());
+    CHECK(cuda_emulation::violation().find(what) != std::string::npos);
+  };
+  const kernels::Grid grid(dim3(4), 4);
+  says([&](RawGpu& gpu) { return gpu.run_grid(grid, 64, pass_on, gpu.memory, Lacks::begin); },
+       "may not have begun");
+  says([&](RawGpu& gpu) { return gpu.run_grid(grid, 64, pass_on, gpu.memory, Lacks::end); },
+       "shared memory");
+  says([&](RawGpu& gpu) { return gpu.run_grid(grid, 64, some_blocks_wait, gpu.memory); },
+       "barrier of the cluster that not all threads reach: 0 at a barrier, 192 at one");
+}
+
 TEST_CASE("launches that no GPU takes are refused") {
   RawGpu gpu;
   const auto launch = [&](dim3 grid, int threads, std::size_t shared) {
@@ -221,6 +283,14 @@ TEST_CASE("launches that no GPU takes are refused") {
   CHECK(launch(dim3(1, 65536), 32, 0) == cudaErrorInvalidValue);
   CHECK(launch(dim3(1), 32, 49153) == cudaErrorInvalidValue); // Without having asked.
   CHECK(launch(dim3(1), 32, 49152) == cudaSuccess);
+  const auto cluster = [&](unsigned blocks, unsigned together) {
+    return gpu.run_grid({dim3(blocks), together}, 32, write, gpu.memory);
+  };
+  CHECK(cluster(9, 3) == cudaSuccess);
+  CHECK(cluster(9, 2) == cudaErrorInvalidValue);
+  CHECK(cluster(16, 16) == cudaErrorInvalidValue);
+  cuda_emulation::reset({.capability_major = 8});
+  CHECK(cluster(9, 3) == cudaErrorInvalidValue);
 }
 
 TEST_CASE("a kernel's bound of shared memory is not lowered, since other threads launch it, too") {

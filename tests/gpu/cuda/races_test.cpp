@@ -40,6 +40,21 @@ void exchange_numbers(float* out, int distance, Order written, Order read) {
   shared.values[threadIdx.x] = 0;
 }
 
+/// Tells the next block of the cluster a number, which reads it.
+void tell_next_block(float* out, bool waits) {
+  ptx::await_previous();
+  auto& shared = ptx::shared_memory<Shared>();
+  const unsigned next = (ptx::cluster_rank() + 1) % ptx::cluster_blocks();
+  ptx::cluster_barrier();
+  ptx::of_block(shared.values[threadIdx.x], next) = 1;
+  if (waits)
+    ptx::cluster_barrier();
+  else
+    __syncthreads();
+  out[blockIdx.x * blockDim.x + threadIdx.x] = shared.values[threadIdx.x];
+  ptx::cluster_barrier();
+}
+
 void write_by_all_blocks(float* out) {
   ptx::await_previous();
   out[threadIdx.x] = 1;
@@ -62,14 +77,15 @@ void fetch(float* out, const float* in, bool waits) {
 
 /// Returns what is wrong with a kernel; empty: nothing.
 template <class T, class... Parameters, class... Arguments>
-std::string wrong(int blocks, void (*kernel)(T*, Parameters...), Arguments... arguments) {
+std::string wrong(const kernels::Grid& grid, void (*kernel)(T*, Parameters...),
+                  Arguments... arguments) {
   cuda_emulation::reset({});
   cudaStream_t stream = nullptr;
   REQUIRE(cudaStreamCreate(&stream) == cudaSuccess);
   void* memory = nullptr;
   REQUIRE(cudaMalloc(&memory, 4096) == cudaSuccess);
-  REQUIRE(kernels::launch(stream, dim3(unsigned(blocks)), threads, sizeof(Shared), kernel,
-                          static_cast<T*>(memory), arguments...) == cudaSuccess);
+  REQUIRE(kernels::launch(stream, grid, threads, sizeof(Shared), kernel, static_cast<T*>(memory),
+                          arguments...) == cudaSuccess);
   (void)cudaStreamSynchronize(stream);
   std::string violation = cuda_emulation::violation();
   (void)cudaStreamDestroy(stream);
@@ -87,7 +103,7 @@ bool says(const std::string& violation, const char* what) {
 
 TEST_CASE("what a barrier orders is no race, and what none orders is one") {
   const auto run = [](int distance, Order written, Order read) {
-    return wrong(1, exchange_numbers, distance, written, read);
+    return wrong(dim3(1), exchange_numbers, distance, written, read);
   };
   CHECK(run(40, Order::block, Order::block) == "");
   CHECK(run(3, Order::warp, Order::warp) == ""); // Of one warp.
@@ -101,13 +117,19 @@ TEST_CASE("what a barrier orders is no race, and what none orders is one") {
 }
 
 TEST_CASE("nothing orders blocks but atomics among each other") {
-  CHECK(wrong(1, write_by_all_blocks) == "");
-  CHECK(says(wrong(2, write_by_all_blocks), "writes what another writes"));
-  CHECK(wrong(3, count) == "");
+  CHECK(wrong(dim3(1), write_by_all_blocks) == "");
+  CHECK(says(wrong(dim3(2), write_by_all_blocks), "writes what another writes"));
+  CHECK(wrong(dim3(3), count) == "");
+}
+
+TEST_CASE("the barrier of a cluster orders its blocks, and that of a block does not") {
+  const kernels::Grid clusters(dim3(6), 3);
+  CHECK(wrong(clusters, tell_next_block, true) == "");
+  CHECK(says(wrong(clusters, tell_next_block, false), "with no barrier between"));
 }
 
 TEST_CASE("what an asynchronous copy writes is touched when that was waited for") {
   static float in[threads] = {};
-  CHECK(wrong(1, fetch, in, true) == "");
-  CHECK(says(wrong(1, fetch, in, false), "asynchronous copy"));
+  CHECK(wrong(dim3(1), fetch, in, true) == "");
+  CHECK(says(wrong(dim3(1), fetch, in, false), "asynchronous copy"));
 }

@@ -40,15 +40,26 @@ struct Warp {
 };
 
 struct Thread {
-  enum class State { ready, at_barrier, exchanging, done };
+  enum class State { ready, at_barrier, at_cluster_barrier, exchanging, done };
   Fiber fiber;
   State state = State::done;
   uint3 index{};
-  int number = 0;
+  int number = 0;           ///< Among those of the cluster.
+  unsigned rank = 0;        ///< Of its block.
   std::vector<Copy> copies; ///< Under way, the oldest first,
   std::vector<int> groups;  ///< and how many of them each committed group has.
   int open = 0;             ///< Of them in none yet.
   bool awaited = false;     ///< Has waited for the kernel ahead.
+};
+
+/// A block of the cluster that runs.
+struct Block {
+  uint3 index{};
+  std::unique_ptr<std::byte[]> shared;
+  int at_barrier = 0;
+  int done = 0;
+  unsigned barriers = 0; ///< Passed.
+  bool reached = false;  ///< By another block, since the cluster's last barrier.
 };
 
 /// The blocks of one thread of the host.
@@ -61,6 +72,10 @@ public:
   // The following are for the fiber that runs.
   Thread& thread() { return *current_; }
   void barrier();
+  void cluster_barrier();
+  unsigned rank() const { return current_->rank; }
+  unsigned blocks() const { return unsigned(blocks_.size()); }
+  std::byte* of_block(const std::byte* shared, unsigned rank);
   void await_previous();
   void copy(const void* from, std::size_t bytes);
   void touch(const void* at, std::size_t bytes, Access how);
@@ -72,15 +87,19 @@ public:
 
 private:
   void begin(const Grid& grid);
-  void begin_block(unsigned number);
+  void begin_cluster(unsigned number);
   void shuffle_threads();
+  void resume(Thread& thread);
   bool run_some(std::size_t first);
-  void run_block();
+  void run_cluster();
+  void release_if_all_wait(Block& block);
   void release_if_all_wait();
   std::string who_waits() const;
   bool is_own(const std::byte* at) const;
   Warp& warp() { return warps_[std::size_t(current_->number / lanes_of_warp)]; }
-  int threads() const { return int(blockDim.x * blockDim.y * blockDim.z); }
+  Block& block() { return blocks_[current_->rank]; }
+  int block_threads() const { return int(blockDim.x * blockDim.y * blockDim.z); }
+  int threads() const { return block_threads() * int(blocks_.size()); }
   static void enter(void* self);
 
   const std::function<void()>* kernel_ = nullptr;
@@ -91,14 +110,14 @@ private:
   std::vector<int> order_;
   int together_ = 1; ///< So many of them run as far as they get before others do: a warp, or all.
   std::vector<Warp> warps_;
-  std::unique_ptr<std::byte[]> shared_;
-  std::size_t shared_bytes_ = 0;
-  unsigned barriers_ = 0; ///< That the block has passed.
+  std::vector<Block> blocks_;     ///< Of the cluster.
+  std::size_t shared_bytes_ = 0;  ///< Of each.
+  unsigned cluster_barriers_ = 0; ///< Passed.
   Races races_;
   std::minstd_rand random_;
   Thread* current_ = nullptr;
   int done_ = 0;
-  int at_barrier_ = 0;
+  int at_cluster_barrier_ = 0;
   std::optional<std::string> violation_;
 };
 
@@ -123,9 +142,10 @@ void Machine::begin(const Grid& grid) {
   awaits_ = grid.early;
   read_early_ = 0;
   violation_.reset();
-  // Exactly as large as asked for: an address sanitizer sees the end.
-  shared_ = std::make_unique<std::byte[]>(grid.shared_bytes);
   shared_bytes_ = grid.shared_bytes;
+  blocks_.resize(grid.cluster);
+  for (Block& b : blocks_) // Exactly as large as asked for: an address sanitizer sees the end.
+    b.shared = std::make_unique<std::byte[]>(shared_bytes_);
   while (pool_.size() < std::size_t(threads()))
     pool_.push_back(std::make_unique<Thread>());
   warps_.resize(std::size_t((threads() + lanes_of_warp - 1) / lanes_of_warp));
@@ -137,18 +157,18 @@ std::optional<std::string> Machine::run(const Grid& grid, unsigned seed,
   begin(grid);
   races_.begin_grid();
   random_.seed(seed + 1);
-  std::vector<unsigned> blocks(std::size_t(gridDim.x) * gridDim.y * gridDim.z);
-  std::iota(blocks.begin(), blocks.end(), 0u);
-  std::shuffle(blocks.begin(), blocks.end(), random_);
+  std::vector<unsigned> clusters(std::size_t(gridDim.x) * gridDim.y * gridDim.z / blocks_.size());
+  std::iota(clusters.begin(), clusters.end(), 0u);
+  std::shuffle(clusters.begin(), clusters.end(), random_);
   running = watched ? this : nullptr;
-  for (const unsigned b : blocks) {
-    begin_block(b);
-    run_block();
+  for (const unsigned c : clusters) {
+    begin_cluster(c);
+    run_cluster();
     if (violation_)
       break;
   }
   running = nullptr;
-  shared_.reset();
+  blocks_.clear();
   if (!violation_ && seen && *seen != read_early_)
     violation_ = "a copy that may run before the kernel ahead has ended reads what that one writes";
   return violation_;
@@ -157,16 +177,13 @@ std::optional<std::string> Machine::run(const Grid& grid, unsigned seed,
 std::uint64_t Machine::run_early(const Grid& grid) {
   begin(grid);
   only_early_ = true;
-  for (unsigned b = 0; b < gridDim.x * gridDim.y * gridDim.z; ++b) {
-    begin_block(b);
-    for (const int t : order_) {
-      current_ = pool_[std::size_t(t)].get();
-      threadIdx = current_->index;
-      current_->fiber.resume(); // Until it waits; it is not resumed any more.
-    }
+  for (unsigned c = 0; c < gridDim.x * gridDim.y * gridDim.z / blocks_.size(); ++c) {
+    begin_cluster(c);
+    for (const int t : order_)
+      resume(*pool_[std::size_t(t)]); // Until it waits; it is not resumed any more.
   }
   only_early_ = false;
-  shared_.reset();
+  blocks_.clear();
   return read_early_;
 }
 
@@ -200,18 +217,28 @@ void Machine::touch(const void* at, std::size_t bytes, Access how) {
   if (is_own(first))
     return;
   const auto number = unsigned(current_->number);
-  const Races::Moment now{number, number / lanes_of_warp, barriers_, warp().synchronized};
+  const Races::Moment now{number,         number / lanes_of_warp, warp().synchronized,
+                          current_->rank, block().barriers,       cluster_barriers_};
   if (const auto wrong = races_.touch(first, bytes, how, now))
     violate(*wrong);
 }
 
-void Machine::begin_block(unsigned number) {
-  blockIdx = {number % gridDim.x, number / gridDim.x % gridDim.y, number / gridDim.x / gridDim.y};
-  std::memset(shared_.get(), 0xFF, shared_bytes_);
-  done_ = at_barrier_ = 0;
-  barriers_ = 0;
+void Machine::begin_cluster(unsigned number) {
+  done_ = at_cluster_barrier_ = 0;
+  cluster_barriers_ = 0;
   if (running)
-    races_.begin_block({shared_.get(), shared_bytes_}, number);
+    races_.begin_cluster(number);
+  for (unsigned rank = 0; rank < blocks_.size(); ++rank) {
+    Block& b = blocks_[rank];
+    const unsigned n = number * unsigned(blocks_.size()) + rank;
+    b.index = {n % gridDim.x, n / gridDim.x % gridDim.y, n / gridDim.x / gridDim.y};
+    b.at_barrier = b.done = 0;
+    b.barriers = 0;
+    b.reached = false;
+    std::memset(b.shared.get(), 0xFF, shared_bytes_);
+    if (running)
+      races_.forget({b.shared.get(), shared_bytes_});
+  }
   for (Warp& w : warps_) {
     w.arrived = w.turn = 0;
     w.synchronized = 0;
@@ -220,8 +247,9 @@ void Machine::begin_block(unsigned number) {
   for (int t = 0; t < threads(); ++t) {
     Thread& thread = *pool_[std::size_t(t)];
     thread.number = t;
-    thread.index = {unsigned(t) % blockDim.x, unsigned(t) / blockDim.x % blockDim.y,
-                    unsigned(t) / blockDim.x / blockDim.y};
+    thread.rank = unsigned(t / block_threads());
+    const unsigned own = unsigned(t % block_threads());
+    thread.index = {own % blockDim.x, own / blockDim.x % blockDim.y, own / blockDim.x / blockDim.y};
     thread.copies.clear();
     thread.groups.clear();
     thread.open = 0;
@@ -243,27 +271,36 @@ void Machine::shuffle_threads() {
     std::reverse(order_.begin(), order_.end());
 }
 
+void Machine::resume(Thread& thread) {
+  current_ = &thread;
+  threadIdx = thread.index;
+  blockIdx = block().index;
+  thread.fiber.resume();
+}
+
 bool Machine::run_some(std::size_t first) {
   bool progress = false;
   for (std::size_t i = first; i < first + std::size_t(together_) && !violation_; ++i) {
-    current_ = pool_[std::size_t(order_[i])].get();
-    if (current_->state != Thread::State::ready)
+    Thread& thread = *pool_[std::size_t(order_[i])];
+    if (thread.state != Thread::State::ready)
       continue;
     progress = true;
-    threadIdx = current_->index;
-    current_->fiber.resume();
-    if (!violation_ && current_->fiber.done()) {
-      current_->state = Thread::State::done;
+    resume(thread);
+    if (!violation_ && thread.fiber.done()) {
+      thread.state = Thread::State::done;
       ++done_;
-      if (awaits_ && !current_->awaited)
+      if (awaits_ && !thread.awaited)
         violation_ = "a thread has not waited for the kernel ahead";
+      if (++block().done == block_threads() && block().reached && !violation_)
+        violation_ = "a block ends while another one may be at its shared memory";
+      release_if_all_wait(block());
       release_if_all_wait();
     }
   }
   return progress;
 }
 
-void Machine::run_block() {
+void Machine::run_cluster() {
   while (done_ < threads() && !violation_) {
     bool progress = false;
     for (std::size_t first = 0; first < order_.size(); first += std::size_t(together_))
@@ -275,7 +312,7 @@ void Machine::run_block() {
 }
 
 std::string Machine::who_waits() const {
-  int counts[4] = {};
+  int counts[5] = {};
   const char* what = "";
   for (int t = 0; t < threads(); ++t) {
     const Thread& thread = *pool_[std::size_t(t)];
@@ -283,8 +320,10 @@ std::string Machine::who_waits() const {
     if (thread.state == Thread::State::exchanging)
       what = warps_[std::size_t(t / lanes_of_warp)].what;
   }
-  return std::to_string(counts[1]) + " at a barrier, " + std::to_string(counts[2]) +
-         " exchanging with their warp (" + what + "), " + std::to_string(counts[3]) + " have ended";
+  const std::string of_cluster =
+      blocks_.size() > 1 ? std::to_string(counts[2]) + " at one of the cluster, " : "";
+  return std::to_string(counts[1]) + " at a barrier, " + of_cluster + std::to_string(counts[3]) +
+         " exchanging with their warp (" + what + "), " + std::to_string(counts[4]) + " have ended";
 }
 
 void Machine::violate(std::string what) {
@@ -295,15 +334,34 @@ void Machine::violate(std::string what) {
   std::abort();
 }
 
-void Machine::release_if_all_wait() {
-  if (at_barrier_ == 0 || at_barrier_ + done_ < threads())
+void Machine::release_if_all_wait(Block& block) {
+  if (block.at_barrier == 0 || block.at_barrier + block.done < block_threads())
     return;
-  if (done_ > 0) {
+  if (block.done > 0) {
     violation_ = "a barrier that not all threads reach: " + who_waits();
     return;
   }
-  at_barrier_ = 0;
-  ++barriers_;
+  block.at_barrier = 0;
+  ++block.barriers;
+  const std::size_t first = std::size_t(&block - blocks_.data()) * std::size_t(block_threads());
+  for (std::size_t t = first; t < first + std::size_t(block_threads()); ++t)
+    pool_[t]->state = Thread::State::ready;
+}
+
+/// Does the same for the cluster's barrier.
+void Machine::release_if_all_wait() {
+  if (at_cluster_barrier_ == 0 || at_cluster_barrier_ + done_ < threads())
+    return;
+  if (done_ > 0) {
+    violation_ = "a barrier of the cluster that not all threads reach: " + who_waits();
+    return;
+  }
+  at_cluster_barrier_ = 0;
+  ++cluster_barriers_;
+  for (Block& b : blocks_) {
+    ++b.barriers;
+    b.reached = false;
+  }
   for (int t = 0; t < threads(); ++t)
     pool_[std::size_t(t)]->state = Thread::State::ready;
 }
@@ -312,16 +370,40 @@ void Machine::barrier() {
   if (awaits_ && !current_->awaited)
     violate("a barrier before the kernel ahead has ended");
   current_->state = Thread::State::at_barrier;
-  ++at_barrier_;
+  ++block().at_barrier;
+  release_if_all_wait(block());
+  current_->fiber.yield();
+}
+
+void Machine::cluster_barrier() {
+  if (awaits_ && !current_->awaited)
+    violate("a barrier before the kernel ahead has ended");
+  current_->state = Thread::State::at_cluster_barrier;
+  ++at_cluster_barrier_;
   release_if_all_wait();
   current_->fiber.yield();
+}
+
+std::byte* Machine::of_block(const std::byte* shared, unsigned rank) {
+  const std::ptrdiff_t place = shared - block().shared.get();
+  if (place < 0 || place >= std::ptrdiff_t(shared_bytes_) || rank >= blocks_.size())
+    violate("no shared memory of a block of the cluster");
+  Block& other = blocks_[rank];
+  if (rank != current_->rank) {
+    if (cluster_barriers_ == 0)
+      violate("the shared memory of a block that may not have begun");
+    if (other.done == block_threads())
+      violate("the shared memory of a block that has ended");
+    other.reached = true;
+  }
+  return other.shared.get() + place;
 }
 
 std::byte* Machine::shared(std::size_t bytes) {
   if (bytes > shared_bytes_)
     violate("shared memory of " + std::to_string(bytes) + " bytes in a launch with " +
             std::to_string(shared_bytes_));
-  return shared_.get();
+  return block().shared.get();
 }
 
 std::byte* Machine::exchange_slot(const char* what, unsigned lanes) {
@@ -372,6 +454,18 @@ void barrier() {
 }
 std::byte* shared_memory(std::size_t bytes) {
   return machine().shared(bytes);
+}
+unsigned cluster_rank() {
+  return machine().rank();
+}
+unsigned cluster_blocks() {
+  return machine().blocks();
+}
+void cluster_barrier() {
+  machine().cluster_barrier();
+}
+std::byte* of_block(const void* shared, unsigned rank) {
+  return machine().of_block(static_cast<const std::byte*>(shared), rank);
 }
 std::byte* exchange_slot(const char* what, unsigned lanes) {
   return machine().exchange_slot(what, lanes);

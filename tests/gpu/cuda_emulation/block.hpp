@@ -1,4 +1,5 @@
-// One block of a grid, its threads as fibers of one thread of the host.
+// One block of a grid, or the blocks of a cluster together, their threads as fibers of one thread
+// of the host.
 //
 // A fiber runs until it waits for others. A seed draws for every block who goes on next, and
 // whether a warp runs as far ahead of the others as it gets or all go along together: where the
@@ -8,7 +9,8 @@
 //
 // What the hardware leaves undefined is a violation: threads that wait for each other at different
 // places, at a barrier while others have ended, collectives of a warp of which lanes are missing,
-// or misaligned copies. The device is then lost, as after a fault of a real one, and says why.
+// misaligned copies, or access to the shared memory of a block of the cluster that may not have
+// begun, or may have ended. The device is then lost, as after a fault of a real one, and says why.
 #pragma once
 
 #include "tests/gpu/cuda_emulation/access.hpp"
@@ -36,6 +38,12 @@ int lane(); ///< Of the fiber that runs.
 
 void barrier();
 std::byte* shared_memory(std::size_t bytes);
+
+unsigned cluster_rank();
+unsigned cluster_blocks();
+void cluster_barrier();
+/// Where something of this block's shared memory is in another block's, for an access now.
+std::byte* of_block(const void* shared, unsigned rank);
 
 /// Largest value that lanes of a warp exchange.
 inline constexpr std::size_t exchange_bytes = 64;
@@ -90,14 +98,15 @@ struct Grid {
   dim3 blocks;
   dim3 threads; ///< Of a block.
   std::size_t shared_bytes = 0;
-  bool early = false; ///< May begin before the kernel ahead of it has ended.
+  bool early = false;   ///< May begin before the kernel ahead of it has ended.
+  unsigned cluster = 1; ///< So many blocks, neighbours along x, run together.
   std::function<void()> kernel;
 };
 
 /// Runs each thread of a grid until it waits for the kernel ahead, which has not run yet. Returns a
 /// checksum of what its asynchronous copies read.
 std::uint64_t run_early(const Grid& grid);
-/// Runs all blocks of a grid, one after another in an order of the seed's. seen: what `run_early`
+/// Runs all clusters of a grid, one after another in an order of the seed's. seen: what `run_early`
 /// returned, if it ran: the copies must read the same now, since they may do so at either time.
 /// Returns what was violated.
 std::optional<std::string> run_grid(const Grid& grid, unsigned seed,

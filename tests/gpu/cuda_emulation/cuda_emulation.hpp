@@ -45,6 +45,8 @@ bool reaches(int device, const void* memory);
 
 /// Kernels launched so far one by one, on all devices.
 std::size_t launches();
+/// Those with clusters of several blocks.
+std::size_t cluster_launches();
 
 /// Graphs made so far, and launched.
 std::size_t graphs_made();

@@ -66,6 +66,9 @@ inline unsigned __umulhi(unsigned a, unsigned b) {
 inline int __popc(unsigned x) {
   return std::popcount(x);
 }
+inline int __clz(int x) {
+  return std::countl_zero(unsigned(x));
+}
 inline int __ffs(int x) {
   return x == 0 ? 0 : std::countr_zero(unsigned(x)) + 1;
 }

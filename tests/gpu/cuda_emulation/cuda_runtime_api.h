@@ -197,8 +197,14 @@ cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes,
 // ---- Launches ---------------------------------------------------------------------------------
 
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
-enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
+enum cudaLaunchAttributeID {
+  cudaLaunchAttributeClusterDimension = 4,
+  cudaLaunchAttributeProgrammaticStreamSerialization = 6
+};
 union cudaLaunchAttributeValue {
+  struct {
+    unsigned x, y, z;
+  } clusterDim;
   int programmaticStreamSerializationAllowed;
 };
 struct cudaLaunchAttribute {

@@ -44,6 +44,9 @@ std::string violation() {
 std::size_t launches() {
   return state().launches.load();
 }
+std::size_t cluster_launches() {
+  return state().cluster_launches.load();
+}
 
 std::size_t graphs_made() {
   return state().graphs_made.load();

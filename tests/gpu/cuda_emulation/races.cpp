@@ -1,6 +1,7 @@
 #include "tests/gpu/cuda_emulation/races.hpp"
 
 #include <fmt/format.h>
+#include <functional>
 
 namespace cuda_emulation {
 namespace {
@@ -20,19 +21,25 @@ void Races::begin_grid() {
   }
 }
 
-void Races::begin_block(std::span<const std::byte> shared, unsigned number) {
-  block_ = number;
-  shared_ = shared;
+void Races::begin_cluster(unsigned number) {
+  cluster_ = number;
+  shared_.clear();
+}
+
+void Races::forget(std::span<const std::byte> shared) {
+  shared_.push_back(shared);
   for (std::size_t i = 0; i < shared.size(); ++i)
     byte(shared.data() + i) = {};
 }
 
 Races::Trace Races::trace_of(const Moment& now) const {
-  return {block_,
+  return {cluster_,
+          now.cluster_barriers,
           now.barriers,
           now.warp_barriers,
           std::uint16_t(now.thread),
           std::uint16_t(now.warp),
+          std::uint8_t(now.block),
           Trace::Of::thread};
 }
 
@@ -40,20 +47,25 @@ Races::Trace Races::trace_of(const Moment& now) const {
 bool Races::ordered(const Trace& before, const Moment& now) const {
   if (before.of == Trace::Of::nobody)
     return true;
-  if (before.of == Trace::Of::blocks || before.block != block_)
+  if (before.of == Trace::Of::clusters || before.cluster != cluster_)
     return false;
   if (before.of == Trace::Of::thread && before.thread == now.thread)
     return true;
-  const bool same_warp = before.of != Trace::Of::block && before.warp == now.warp;
-  return before.barriers < now.barriers || (same_warp && before.warp_barriers < now.warp_barriers);
+  const bool same_block = before.of <= Trace::Of::block && before.block == now.block;
+  const bool same_warp = before.of <= Trace::Of::warp && before.warp == now.warp;
+  return before.cluster_barriers < now.cluster_barriers ||
+         (same_block && before.barriers < now.barriers) ||
+         (same_warp && before.warp_barriers < now.warp_barriers);
 }
 
 /// The trace of both, of which none is before the other.
 Races::Trace Races::joined(const Trace& before, const Trace& now) {
   Trace both = now;
-  if (before.block != now.block || before.of == Trace::Of::blocks)
-    both.of = Trace::Of::blocks;
-  else if (before.of == Trace::Of::block || before.warp != now.warp)
+  if (before.cluster != now.cluster || before.of == Trace::Of::clusters)
+    both.of = Trace::Of::clusters;
+  else if (before.block != now.block || before.of == Trace::Of::cluster)
+    both.of = Trace::Of::cluster;
+  else if (before.warp != now.warp || before.of == Trace::Of::block)
     both.of = Trace::Of::block;
   else
     both.of = Trace::Of::warp;
@@ -102,6 +114,13 @@ void Races::remember(Byte& byte, Access how, const Moment& now) const {
   byte.in_flight = how == Access::copy_begins;
 }
 
+std::string Races::where(const std::byte* at) const {
+  for (const auto& shared : shared_)
+    if (!std::less<>()(at, shared.data()) && std::less<>()(at, shared.data() + shared.size()))
+      return fmt::format("byte {} of shared memory", at - shared.data());
+  return "global memory";
+}
+
 std::optional<std::string> Races::touch(const std::byte* at, std::size_t bytes, Access how,
                                         const Moment& now) {
   for (std::size_t i = 0; i < bytes; i += bytes_seen) {
@@ -109,11 +128,8 @@ std::optional<std::string> Races::touch(const std::byte* at, std::size_t bytes, 
     if (const char* const what = wrong(touched, how, now)) {
       const bool by_writer = touched.in_flight || !ordered(touched.written, now);
       const Trace& other = by_writer ? touched.written : touched.read;
-      const std::ptrdiff_t place = at + std::ptrdiff_t(i) - shared_.data();
-      const bool shared = place >= 0 && place < std::ptrdiff_t(shared_.size());
-      return fmt::format("{} ({}, thread {} of block {})", what,
-                         shared ? fmt::format("byte {} of shared memory", place) : "global memory",
-                         other.thread, other.block);
+      return fmt::format("{} ({}, thread {} of cluster {})", what, where(at + i), other.thread,
+                         other.cluster);
     }
     remember(touched, how, now);
   }

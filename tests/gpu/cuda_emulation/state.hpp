@@ -20,6 +20,7 @@ struct State {
   std::string violation;
   std::map<const void*, int> shared_allowed; ///< Most bytes of shared memory, by kernel.
   std::atomic<std::size_t> launches{0};
+  std::atomic<std::size_t> cluster_launches{0};
   std::atomic<std::size_t> graphs_made{0};
   std::atomic<std::size_t> graph_launches{0};
   std::atomic<unsigned> grids{0}; ///< Run.

@@ -166,6 +166,33 @@ void wait(const EventRef& event, std::size_t which) {
 }
 
 constexpr int shared_free = 48 << 10;
+constexpr unsigned cluster_most = 8; // Of blocks, on every GPU that has clusters.
+
+/// What a launch's attributes say.
+struct Attributes {
+  bool valid = true;
+  bool early = false;
+  unsigned cluster = 1;
+};
+Attributes attributes_of(const cudaLaunchConfig_t& config) {
+  Attributes all;
+  for (unsigned i = 0; i < config.numAttrs; ++i) {
+    const cudaLaunchAttribute& attribute = config.attrs[i];
+    if (attribute.id == cudaLaunchAttributeProgrammaticStreamSerialization) {
+      all.early = true;
+    } else if (attribute.id == cudaLaunchAttributeClusterDimension) {
+      const auto [x, y, z] = attribute.val.clusterDim;
+      State& s = state();
+      const std::lock_guard lock(s.mutex);
+      all.cluster = x;
+      all.valid &= x > 0 && x <= cluster_most && y == 1 && z == 1 && config.gridDim.x % x == 0 &&
+                   s.options.capability_major >= 9;
+    } else {
+      all.valid = false;
+    }
+  }
+  return all;
+}
 
 bool valid(const cudaLaunchConfig_t& config, const void* kernel) {
   const auto threads = std::size_t(config.blockDim.x) * config.blockDim.y * config.blockDim.z;
@@ -179,10 +206,7 @@ bool valid(const cudaLaunchConfig_t& config, const void* kernel) {
   return threads > 0 && threads <= 1024 && threads % 32 == 0 && config.gridDim.x > 0 &&
          config.gridDim.x <= 0x7FFFFFFF && config.gridDim.y > 0 && config.gridDim.y <= 65535 &&
          config.gridDim.z > 0 && config.gridDim.z <= 65535 &&
-         config.dynamicSmemBytes <= std::size_t(allowed) &&
-         (config.numAttrs == 0 ||
-          (config.numAttrs == 1 &&
-           config.attrs->id == cudaLaunchAttributeProgrammaticStreamSerialization));
+         config.dynamicSmemBytes <= std::size_t(allowed) && attributes_of(config).valid;
 }
 
 } // namespace
@@ -254,12 +278,15 @@ cudaError_t enqueue(const cudaLaunchConfig_t& config, const void* kernel,
     return remember(cudaErrorInvalidValue);
   state().launches.fetch_add(1);
   const int device = device_of(config.stream);
-  const bool early = config.numAttrs > 0;
+  const Attributes attributes = attributes_of(config);
+  if (attributes.cluster > 1)
+    state().cluster_launches.fetch_add(1);
   // What its early copies read before the kernel ahead ran, if somebody looked.
   const auto seen = std::make_shared<std::optional<std::uint64_t>>();
-  Grid grid{config.gridDim, config.blockDim, config.dynamicSmemBytes, early, std::move(body)};
+  Grid grid{config.gridDim,   config.blockDim,    config.dynamicSmemBytes,
+            attributes.early, attributes.cluster, std::move(body)};
   Task task;
-  if (early)
+  if (attributes.early)
     task.early = [=] { *seen = run_early(grid); };
   task.run = [=] {
     if (is_lost(device))

@@ -26,6 +26,20 @@ inline void await_previous() {
   cuda_emulation::await_previous();
 }
 
+inline unsigned cluster_rank() {
+  return cuda_emulation::cluster_rank();
+}
+inline unsigned cluster_blocks() {
+  return cuda_emulation::cluster_blocks();
+}
+inline void cluster_barrier() {
+  cuda_emulation::cluster_barrier();
+}
+template <class T>
+T& of_block(T& shared, unsigned rank) {
+  return *reinterpret_cast<T*>(cuda_emulation::of_block(&shared, rank));
+}
+
 inline void touch(const std::uint32_t*) {}
 
 inline std::uint32_t round_pair(float first, float second) {
