@@ -116,19 +116,23 @@ __device__ Cut cut_at(const Row& row, Rank lowest, Rank likely, Rank best, Mass 
       continue;
     }
     std::uint32_t count = all.count[0];
+    std::uint32_t above_count = 0;
     Mass next_above = above;
 #pragma unroll
     for (int i = 1; i < pivots; ++i)
       if (above + all.mass[i] >= goal) {
         low = from[i];
         count = all.count[i];
-      } else if (from[i] < high) {
+      }
+#pragma unroll
+    for (int i = pivots - 1; i > 0; --i)
+      if (above + all.mass[i] < goal) {
         high = from[i];
         next_above = above + all.mass[i];
-        count -= all.count[i];
-        break;
+        above_count = all.count[i];
       }
     above = next_above;
+    count -= above_count;
     if (count > candidates_max)
       continue;
     row.each([&](int id, float x) {

@@ -83,11 +83,10 @@ __device__ bool allows(const Warping& w, int token) {
 }
 
 /// Returns the logits with bias, masks and penalties.
-__device__ Row adjusted(const WarpRow& task, RowShared& shared, Cluster& cluster) {
-  const Row plain(task.logits, task.vocabulary, shared, cluster);
+__device__ const float* adjusted(const WarpRow& task, RowShared& shared, Cluster& cluster) {
   if (!task.adjusted)
-    return plain;
-  plain.each([&](int i, float x) {
+    return task.logits;
+  Row(task.logits, task.vocabulary, shared, cluster).each([&](int i, float x) {
     task.adjusted[i] = isnan(x) || allows(task.warping, i) ? x : -INFINITY;
   });
   cluster.barrier();
@@ -97,7 +96,7 @@ __device__ Row adjusted(const WarpRow& task, RowShared& shared, Cluster& cluster
     penalise(task, cluster);
     cluster.barrier();
   }
-  return {task.adjusted, task.vocabulary, shared, cluster};
+  return task.adjusted;
 }
 
 /// Turns what is kept into shares: exponentials, divided by their sum.
@@ -162,7 +161,8 @@ __global__ void __launch_bounds__(block_threads_max)
   auto& shared = ptx::shared_memory<RowShared>();
   Cluster cluster = begin(shared);
   const WarpRow& task = rows[row_index()];
-  const Warped warped = warp_row(task, adjusted(task, shared, cluster));
+  const Row row(adjusted(task, shared, cluster), task.vocabulary, shared, cluster);
+  const Warped warped = warp_row(task, row);
   if (cluster.leads())
     failed[row_index()] = warped.failed;
 }
@@ -179,7 +179,7 @@ __device__ void guess(const ProposeRow& task, const Row& row, std::int32_t draft
   const DrawKey key = key_of(task.noise, task.position, Purpose::coupled);
   const auto score_of = [&](int i, float x) {
     const double score = double(x) * scale;
-    return noisy ? score - log(sampling::exponential(key, std::uint32_t(i))) : score;
+    return noisy ? score - log(gumbel_score(key, i, 1)) : score;
   };
   Cut cut;
   if (noisy && contenders < row.size()) {
@@ -225,7 +225,7 @@ __global__ void __launch_bounds__(block_threads_max)
   Cluster cluster = begin(shared);
   const ProposeRow& task = rows[row_index()];
   ProposeResult& result = results[row_index()];
-  const Row row = adjusted(task.row, shared, cluster);
+  const Row row(adjusted(task.row, shared, cluster), task.row.vocabulary, shared, cluster);
   const Warped warped = warp_row(task.row, row);
   if (cluster.leads()) {
     result.failed = warped.failed;
@@ -345,7 +345,8 @@ __global__ void __launch_bounds__(block_threads_max)
   const int size = task.row.vocabulary;
   const bool inconsistent_draw =
       task.check_draw && task.q && !is_draw(task, Row(task.q, size, shared, cluster));
-  const Warped warped = warp_row(task.row, adjusted(task.row, shared, cluster));
+  const Row row(adjusted(task.row, shared, cluster), size, shared, cluster);
+  const Warped warped = warp_row(task.row, row);
   if (cluster.leads()) {
     result.inconsistent_draw = inconsistent_draw;
     result.failed = warped.failed;
