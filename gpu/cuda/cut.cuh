@@ -111,7 +111,7 @@ __device__ Cut cut_at(const Row& row, Rank lowest, Rank likely, Rank best, Mass 
       }
     });
     const FromPivots all = row.cluster().reduce(mine, AddEach());
-    if (above + all.mass[0] < goal) { // What is likely has not come true.
+    if (above + all.mass[0] < goal && low > lowest) { // What is likely has not come true.
       low = lowest;
       continue;
     }
