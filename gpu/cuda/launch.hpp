@@ -67,8 +67,8 @@ public:
         parameters_(std::forward<Arguments>(arguments)...) {}
 
   cudaError_t issue(cudaStream_t stream) const override {
-    // The bound is the kernel's, whoever launches it: were it what this call needs, a lane would take
-    // from another one's launch, which then fails.
+    // The bound is the kernel's, whoever launches it: were it what this call needs, a lane would
+    // take from another one's launch, which then fails.
     if (shared_bytes_ > shared_bytes_free)
       if (const cudaError_t refused = cudaFuncSetAttribute(
               kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared_bytes_here())))
