@@ -33,6 +33,8 @@ int shared_most(const Options& options);
 
 int current_device();
 bool is_lost(int device);
+/// Loses the device for what the hardware leaves undefined.
+void fail(int device, const std::string& violation);
 /// Remembers an error for cudaGetLastError and returns it.
 cudaError_t remember(cudaError_t error);
 /// cudaSuccess, or why nothing can be done on the current device.
