@@ -148,6 +148,12 @@ cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind k
 
 } // namespace
 
+bool is_allocated(const void* p) {
+  Memory& m = memory();
+  const std::lock_guard lock(m.mutex);
+  return allocation_of(m, p) != nullptr;
+}
+
 bool reaches(int device, const void* p) {
   Memory& m = memory();
   const std::lock_guard lock(m.mutex);
