@@ -2,6 +2,7 @@
 
 #include "tests/gpu/cuda_emulation/fiber.hpp"
 #include "tests/gpu/cuda_emulation/races.hpp"
+#include "tests/gpu/cuda_emulation/traffic.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -63,7 +64,7 @@ public:
   void barrier();
   void await_previous();
   void copy(const void* from, std::size_t bytes);
-  void touch(const void* at, std::size_t bytes, Access how);
+  void touch(const void* at, std::size_t bytes, Access how, const void* place);
   std::byte* shared(std::size_t bytes);
   std::byte* exchange_slot(const char* what, unsigned lanes);
   const std::byte* exchange_all();
@@ -95,6 +96,7 @@ private:
   std::size_t shared_bytes_ = 0;
   unsigned barriers_ = 0; ///< That the block has passed.
   Races races_;
+  BlockTraffic traffic_;
   std::minstd_rand random_;
   Thread* current_ = nullptr;
   int done_ = 0;
@@ -109,6 +111,7 @@ Machine& machine() {
 
 std::atomic<std::uint32_t> drawn_by = 1;
 std::atomic<bool> watched = false;
+std::atomic<TrafficCount*> counted = nullptr;
 /// What runs a kernel on this thread just now whose accesses are watched.
 constinit thread_local Machine* running = nullptr;
 
@@ -144,6 +147,8 @@ std::optional<std::string> Machine::run(const Grid& grid, unsigned seed,
   for (const unsigned b : blocks) {
     begin_block(b);
     run_block();
+    if (TrafficCount* const count = counted; running && count)
+      traffic_.end(*count);
     if (violation_)
       break;
   }
@@ -195,7 +200,7 @@ bool Machine::is_own(const std::byte* at) const {
          in(warps_.data(), warps_.size() * sizeof(Warp));
 }
 
-void Machine::touch(const void* at, std::size_t bytes, Access how) {
+void Machine::touch(const void* at, std::size_t bytes, Access how, const void* place) {
   const auto* first = static_cast<const std::byte*>(at);
   if (is_own(first))
     return;
@@ -203,6 +208,8 @@ void Machine::touch(const void* at, std::size_t bytes, Access how) {
   const Races::Moment now{number, number / lanes_of_warp, barriers_, warp().synchronized};
   if (const auto wrong = races_.touch(first, bytes, how, now))
     violate(*wrong);
+  if (counted)
+    traffic_.touch(first, bytes, how, number, place);
 }
 
 void Machine::begin_block(unsigned number) {
@@ -210,8 +217,10 @@ void Machine::begin_block(unsigned number) {
   std::memset(shared_.get(), 0xFF, shared_bytes_);
   done_ = at_barrier_ = 0;
   barriers_ = 0;
-  if (running)
+  if (running) {
     races_.begin_block({shared_.get(), shared_bytes_}, number);
+    traffic_.begin({shared_.get(), shared_bytes_});
+  }
   for (Warp& w : warps_) {
     w.arrived = w.turn = 0;
     w.synchronized = 0;
@@ -396,9 +405,10 @@ void copy_async(void* shared, const void* from, std::size_t bytes) {
   std::memset(shared, 0xFF, bytes);
   machine().copy(from, bytes);
   if (running) {
-    running->touch(shared, bytes, Access::copy_begins);
+    const void* const place = __builtin_return_address(0);
+    running->touch(shared, bytes, Access::copy_begins, place);
     if (from)
-      running->touch(from, bytes, Access::read);
+      running->touch(from, bytes, Access::read, place);
   }
   Thread& thread = machine().thread();
   thread.copies.push_back({shared, from, bytes});
@@ -422,7 +432,7 @@ void wait_for_copies(int pending) {
     else
       std::memset(copy->to, 0, copy->bytes);
     if (running)
-      running->touch(copy->to, copy->bytes, Access::copy_arrives);
+      running->touch(copy->to, copy->bytes, Access::copy_arrives, nullptr);
   }
   thread.copies.erase(thread.copies.begin(), last);
   thread.groups.erase(thread.groups.begin(), last_group);
@@ -438,9 +448,12 @@ void set_rounding_seed(std::uint32_t seed) {
 void watch_accesses() {
   watched = true;
 }
-void touch(const void* at, std::size_t bytes, Access how) {
+void count_traffic(TrafficCount* into) {
+  counted = into;
+}
+void touch(const void* at, std::size_t bytes, Access how, const void* place) {
   if (running)
-    running->touch(at, bytes, how);
+    running->touch(at, bytes, how, place);
 }
 
 std::uint64_t run_early(const Grid& grid) {
