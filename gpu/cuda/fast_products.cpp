@@ -18,6 +18,8 @@ namespace {
 
 /// How many of cuBLASLt's best estimates are tried before a shape is given up.
 constexpr int candidates = 16;
+/// The rows that they are asked for, whatever engines read at once: these have the same bits then.
+constexpr int candidate_rows = 2048;
 
 /// The properties that an algorithm is chosen for: those of a weight, and of what it makes.
 struct Shape {
@@ -76,8 +78,12 @@ public:
   Trial& operator=(const Trial&) = delete;
 
   Shape shape() const { return Shape::of(w_, product_of(1).out); }
-  /// Returns a product of the first `rows` rows.
-  Gemm product_of(int rows) const { return product(*together_, 0, rows, false); }
+  /// Returns what a product of so many rows looks like; its data may be those of fewer.
+  Gemm product_of(int rows) const {
+    Gemm gemm = product(*together_, 0, 1, false);
+    gemm.out.rows = rows;
+    return gemm;
+  }
 
   bool passes(const CublasHandle::Algorithm& algorithm) {
     PACELINE_CUDA_CHECK(cudaMemsetAsync(flag(), 0, sizeof(std::int32_t), stream_.get()));
@@ -149,7 +155,8 @@ public:
     if (choice_of(Shape::of(w, out.columns(columns.first, w.layout.outputs))))
       return true;
     Trial trial(context, cublas_, w, columns, rows_);
-    for (const int rows : {rows_, fast_chunk}) // An algorithm for many rows may not support few.
+    // An algorithm for many rows may not support few.
+    for (const int rows : {candidate_rows, fast_chunk})
       for (const auto& algorithm :
            cublas_.algorithms(trial.product_of(rows), {candidates, 0, true}))
         if (trial.passes(algorithm)) {

@@ -70,6 +70,31 @@ TEST_CASE("products agree with the oracle up to the order of summation") {
     }
 }
 
+TEST_CASE("a long sum of numbers of one sign is hardly lower than it should be") {
+  constexpr int inputs = 8192;
+  Random random(32);
+  Matrix weight(32, inputs, random);
+  Matrix in(2, inputs, random);
+  std::vector<std::uint16_t> bits;
+  for (float& value : weight.values) {
+    bits.push_back(base::to_bf16(std::abs(value)).bits);
+    value = base::to_float(base::bf16{bits.back()});
+  }
+  for (float& value : in.values)
+    value = base::round_to_bf16(std::abs(value));
+  const Matrix exact = magnitudes(in, weight); // And 1.
+  const HostMatrix matrix{DType::bf16, bits.data(), weight.rows, inputs};
+  for (const std::string& name : backends()) {
+    CAPTURE(name);
+    const Rig rig(name, 1);
+    const auto packed = rig.device->pack({&matrix, 1}).value();
+    Matrix sums = product(rig, *packed, in);
+    for (float& sum : sums.values)
+      sum += 1;
+    CHECK(worst(sums, exact, exact) < 4e-6);
+  }
+}
+
 TEST_CASE("the oracle's product is the rounded inputs' product, in any format") {
   const Rig oracle("scalar", 1);
   Random random(2);

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <future>
 #include <set>
 #include <string>
@@ -267,6 +268,27 @@ TEST_CASE("what a cluster leaves undefined loses the device, which says why") {
        "shared memory");
   says([&](RawGpu& gpu) { return gpu.run_grid(grid, 64, some_blocks_wait, gpu.memory); },
        "barrier of the cluster that not all threads reach: 0 at a barrier, 192 at one");
+}
+
+TEST_CASE("an asynchronous copy from or to pageable memory is undefined, one that waits is not") {
+  std::array<float, 4> ours{1, 2, 3, 4};
+  for (const bool to_device : {true, false})
+    for (const bool pinned : {true, false}) {
+      RawGpu gpu;
+      if (pinned)
+        REQUIRE(cudaHostRegister(ours.data(), sizeof ours, 0) == cudaSuccess);
+      void* const to = to_device ? gpu.memory : ours.data();
+      const void* const from = to_device ? ours.data() : gpu.memory;
+      const auto kind = to_device ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
+      CHECK(cudaMemcpy(to, from, sizeof ours, kind) == cudaSuccess);
+      CHECK(std::memcmp(ours.data(), gpu.memory, sizeof ours) == 0); // NaN, too.
+      CHECK(cudaMemcpyAsync(to, from, sizeof ours, kind, gpu.stream) ==
+            (pinned ? cudaSuccess : cudaErrorLaunchFailure));
+      CHECK(cuda_emulation::violation().empty() == pinned);
+      (void)cudaStreamSynchronize(gpu.stream);
+      if (pinned)
+        REQUIRE(cudaHostUnregister(ours.data()) == cudaSuccess);
+    }
 }
 
 TEST_CASE("launches that no GPU takes are refused") {

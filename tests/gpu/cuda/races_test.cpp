@@ -1,8 +1,10 @@
-// Accesses that nothing orders are found whatever order the threads run in, and only those. This
-// file's kernels are compiled as those of the tree are for this program.
+// Accesses that nothing orders are found whatever order the threads run in, and only those, and
+// what accesses cost is counted. This file's kernels are compiled as those of the tree are for this
+// program.
 #include "gpu/cuda/launch.hpp"
 #include "gpu/cuda/ptx.cuh"
 #include "tests/gpu/cuda_emulation/cuda_emulation.hpp"
+#include "tests/gpu/cuda_emulation/traffic.hpp"
 
 #include <doctest/doctest.h>
 
@@ -75,6 +77,20 @@ void fetch(float* out, const float* in, bool waits) {
   out[threadIdx.x] = shared.values[threadIdx.x];
 }
 
+/// Reads every `step`-th number, and hands it on through shared memory with as many between two.
+void stride(float* numbers, int step) {
+  ptx::await_previous();
+  float* const shared = ptx::shared_array<float>(32 * threads);
+  shared[int(threadIdx.x) * step] = numbers[int(threadIdx.x) * step];
+}
+
+/// Does the same with four numbers at once.
+void stride_wide(uint4* numbers, int step) {
+  ptx::await_previous();
+  uint4* const shared = ptx::shared_array<uint4>(8 * threads);
+  shared[int(threadIdx.x) * step] = numbers[int(threadIdx.x) * step];
+}
+
 /// Returns what is wrong with a kernel; empty: nothing.
 template <class T, class... Parameters, class... Arguments>
 std::string wrong(const kernels::Grid& grid, void (*kernel)(T*, Parameters...),
@@ -83,8 +99,8 @@ std::string wrong(const kernels::Grid& grid, void (*kernel)(T*, Parameters...),
   cudaStream_t stream = nullptr;
   REQUIRE(cudaStreamCreate(&stream) == cudaSuccess);
   void* memory = nullptr;
-  REQUIRE(cudaMalloc(&memory, 4096) == cudaSuccess);
-  REQUIRE(kernels::launch(stream, grid, threads, sizeof(Shared), kernel, static_cast<T*>(memory),
+  REQUIRE(cudaMalloc(&memory, 8192) == cudaSuccess);
+  REQUIRE(kernels::launch(stream, grid, threads, 8192, kernel, static_cast<T*>(memory),
                           arguments...) == cudaSuccess);
   (void)cudaStreamSynchronize(stream);
   std::string violation = cuda_emulation::violation();
@@ -132,4 +148,31 @@ TEST_CASE("what an asynchronous copy writes is touched when that was waited for"
   static float in[threads] = {};
   CHECK(wrong(dim3(1), fetch, in, true) == "");
   CHECK(says(wrong(dim3(1), fetch, in, false), "asynchronous copy"));
+}
+
+TEST_CASE("sectors and passes over banks are counted for what lanes of a warp touch together") {
+  struct Excess {
+    double global, shared;
+    bool operator==(const Excess&) const = default;
+  };
+  const auto excess = [](auto kernel, int step) {
+    cuda_emulation::TrafficCount count;
+    cuda_emulation::count_traffic(&count);
+    CHECK(wrong(dim3(1), kernel, step) == "");
+    cuda_emulation::count_traffic(nullptr);
+    Excess found{};
+    REQUIRE(count.all().size() == 2);
+    for (const cuda_emulation::Traffic& traffic : count.all()) {
+      CHECK(traffic.instructions == 2); // Of two warps.
+      (traffic.shared ? found.shared : found.global) = traffic.excess();
+    }
+    return found;
+  };
+  CHECK(excess(stride, 1) == Excess{1, 1});
+  CHECK(excess(stride, 2) == Excess{2, 2});
+  CHECK(excess(stride, 9) == Excess{8, 1}); // Other sectors, but other banks, too.
+  CHECK(excess(stride, 32) == Excess{8, 32});
+  CHECK(excess(stride_wide, 1) == Excess{1, 1});
+  CHECK(excess(stride_wide, 2) == Excess{2, 2});
+  CHECK(excess(stride_wide, 8) == Excess{2, 8});
 }

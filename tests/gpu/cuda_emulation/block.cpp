@@ -2,6 +2,7 @@
 
 #include "tests/gpu/cuda_emulation/fiber.hpp"
 #include "tests/gpu/cuda_emulation/races.hpp"
+#include "tests/gpu/cuda_emulation/traffic.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -78,7 +79,7 @@ public:
   std::byte* of_block(const std::byte* shared, unsigned rank);
   void await_previous();
   void copy(const void* from, std::size_t bytes);
-  void touch(const void* at, std::size_t bytes, Access how);
+  void touch(const void* at, std::size_t bytes, Access how, const void* place);
   std::byte* shared(std::size_t bytes);
   std::byte* exchange_slot(const char* what, unsigned lanes);
   const std::byte* exchange_all();
@@ -114,6 +115,7 @@ private:
   std::size_t shared_bytes_ = 0;  ///< Of each.
   unsigned cluster_barriers_ = 0; ///< Passed.
   Races races_;
+  BlockTraffic traffic_;
   std::minstd_rand random_;
   Thread* current_ = nullptr;
   int done_ = 0;
@@ -128,6 +130,7 @@ Machine& machine() {
 
 std::atomic<std::uint32_t> drawn_by = 1;
 std::atomic<bool> watched = false;
+std::atomic<TrafficCount*> counted = nullptr;
 /// What runs a kernel on this thread just now whose accesses are watched.
 constinit thread_local Machine* running = nullptr;
 
@@ -164,6 +167,8 @@ std::optional<std::string> Machine::run(const Grid& grid, unsigned seed,
   for (const unsigned c : clusters) {
     begin_cluster(c);
     run_cluster();
+    if (TrafficCount* const count = counted; running && count)
+      traffic_.end(*count);
     if (violation_)
       break;
   }
@@ -212,7 +217,7 @@ bool Machine::is_own(const std::byte* at) const {
          in(warps_.data(), warps_.size() * sizeof(Warp));
 }
 
-void Machine::touch(const void* at, std::size_t bytes, Access how) {
+void Machine::touch(const void* at, std::size_t bytes, Access how, const void* place) {
   const auto* first = static_cast<const std::byte*>(at);
   if (is_own(first))
     return;
@@ -221,6 +226,8 @@ void Machine::touch(const void* at, std::size_t bytes, Access how) {
                           current_->rank, block().barriers,       cluster_barriers_};
   if (const auto wrong = races_.touch(first, bytes, how, now))
     violate(*wrong);
+  if (counted && blocks_.size() == 1) // Clusters are not counted.
+    traffic_.touch(first, bytes, how, number, place);
 }
 
 void Machine::begin_cluster(unsigned number) {
@@ -238,6 +245,8 @@ void Machine::begin_cluster(unsigned number) {
     std::memset(b.shared.get(), 0xFF, shared_bytes_);
     if (running)
       races_.forget({b.shared.get(), shared_bytes_});
+    if (running && rank == 0)
+      traffic_.begin({b.shared.get(), shared_bytes_});
   }
   for (Warp& w : warps_) {
     w.arrived = w.turn = 0;
@@ -490,9 +499,10 @@ void copy_async(void* shared, const void* from, std::size_t bytes) {
   std::memset(shared, 0xFF, bytes);
   machine().copy(from, bytes);
   if (running) {
-    running->touch(shared, bytes, Access::copy_begins);
+    const void* const place = __builtin_return_address(0);
+    running->touch(shared, bytes, Access::copy_begins, place);
     if (from)
-      running->touch(from, bytes, Access::read);
+      running->touch(from, bytes, Access::read, place);
   }
   Thread& thread = machine().thread();
   thread.copies.push_back({shared, from, bytes});
@@ -516,7 +526,7 @@ void wait_for_copies(int pending) {
     else
       std::memset(copy->to, 0, copy->bytes);
     if (running)
-      running->touch(copy->to, copy->bytes, Access::copy_arrives);
+      running->touch(copy->to, copy->bytes, Access::copy_arrives, nullptr);
   }
   thread.copies.erase(thread.copies.begin(), last);
   thread.groups.erase(thread.groups.begin(), last_group);
@@ -532,9 +542,12 @@ void set_rounding_seed(std::uint32_t seed) {
 void watch_accesses() {
   watched = true;
 }
-void touch(const void* at, std::size_t bytes, Access how) {
+void count_traffic(TrafficCount* into) {
+  counted = into;
+}
+void touch(const void* at, std::size_t bytes, Access how, const void* place) {
   if (running)
-    running->touch(at, bytes, how);
+    running->touch(at, bytes, how, place);
 }
 
 std::uint64_t run_early(const Grid& grid) {

@@ -87,8 +87,12 @@ void await_previous();
 
 /// Looks from now on for accesses that nothing orders (races.hpp), in all grids.
 void watch_accesses();
+/// Counts from now on what watched grids do; null: no more. None may be running.
+class TrafficCount;
+void count_traffic(TrafficCount* into);
 /// Tells of an access by the fiber that runs; does nothing if none does, or nobody watches.
-void touch(const void* at, std::size_t bytes, Access how);
+/// place: that in the code.
+void touch(const void* at, std::size_t bytes, Access how, const void* place);
 
 /// What draws which results of inexact functions are another number than the host's (inexact.hpp).
 std::uint32_t rounding_seed();

@@ -63,8 +63,8 @@ float sum_of(const Work& p, std::int64_t row, std::int64_t output, std::int64_t 
 std::int64_t parts_of(const Work& p, std::int64_t row) {
   switch (p.algorithm) {
   case CublasAlgorithm::steady:
-  case CublasAlgorithm::wants_many:
-  case CublasAlgorithm::offered_for_few: return 1;
+  case CublasAlgorithm::wants_many: return 1;
+  case CublasAlgorithm::offered_for_few: return 3;
   case CublasAlgorithm::varies_with_rows: return p.rows > 64 ? 2 : 1;
   case CublasAlgorithm::varies_with_place: return row < 64 ? 1 : 2;
   case CublasAlgorithm::splits: return 2;

@@ -14,7 +14,7 @@ enum class CublasAlgorithm {
   varies_with_place, ///< or behind a product's 64th row.
   splits,            ///< It says that it splits sums.
   wants_many,        ///< It is offered for products of more than 64 rows, and takes no others.
-  offered_for_few,   ///< For others alone; steady.
+  offered_for_few,   ///< For others alone, first of all; steady, with other sums than `steady`.
 };
 
 struct Options {
@@ -28,7 +28,8 @@ struct Options {
   bool pool_access = true; ///< and whether they are granted it.
   /// It draws orders of execution, for every launch its own, and inexact results.
   unsigned seed = 1;
-  std::vector<CublasAlgorithm> cublas{CublasAlgorithm::steady}; ///< What it offers, best first.
+  /// What it offers, best first. Which is best depends on the rows, as NVIDIA's does.
+  std::vector<CublasAlgorithm> cublas{CublasAlgorithm::offered_for_few, CublasAlgorithm::steady};
 };
 
 /// Devices as new ones: none is lost. Streams and memory must be gone, or not be used any more.

@@ -76,7 +76,7 @@ inline int __ffs(int x) {
 // Atomic among the fibers of one stream's thread; no kernel of the tree relies on more.
 template <class T, class Change>
 __attribute__((no_sanitize("thread"))) T atomically(T* at, Change change) {
-  cuda_emulation::touch(at, sizeof *at, cuda_emulation::Access::atomic);
+  cuda_emulation::touch(at, sizeof *at, cuda_emulation::Access::atomic, nullptr);
   const T before = *at;
   *at = change(before);
   return before;

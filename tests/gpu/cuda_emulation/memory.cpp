@@ -1,6 +1,8 @@
 // Device memory is memory of the host, each allocation one of its own, so that an address sanitizer
 // watches its bounds. It holds 0xFF at first. Kernels reach all memory of the host, as on systems
-// with heterogeneous memory management: tests hand in what lies on their heap.
+// with heterogeneous memory management: tests hand in what lies on their heap. An asynchronous copy
+// does not: of pageable memory it would be no copy at a moment of the stream's, and in a graph that
+// of a moment long past.
 #include "tests/gpu/cuda_emulation/state.hpp"
 
 #include <algorithm>
@@ -130,7 +132,27 @@ bool fits(cudaMemcpyKind kind, Kind to, Kind from) {
   return false;
 }
 
+cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
+                 cudaStream_t stream) {
+  const int device = device_of(stream);
+  if (is_lost(device))
+    return remember(cudaErrorLaunchFailure);
+  if (!fits(kind, kind_of(to, bytes), kind_of(from, bytes)))
+    return remember(cudaErrorInvalidValue);
+  append(stream, [=] {
+    if (!is_lost(device))
+      std::memcpy(to, from, bytes);
+  });
+  return cudaSuccess;
+}
+
 } // namespace
+
+bool is_allocated(const void* p) {
+  Memory& m = memory();
+  const std::lock_guard lock(m.mutex);
+  return allocation_of(m, p) != nullptr;
+}
 
 bool reaches(int device, const void* p) {
   Memory& m = memory();
@@ -268,33 +290,17 @@ cudaError_t cudaHostUnregister(void* p) {
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
-  const int device = device_of(stream);
-  if (is_lost(device))
+  if (kind_of(to, bytes) == Kind::pageable || kind_of(from, bytes) == Kind::pageable) {
+    fail(device_of(stream), "an asynchronous copy from or to pageable memory of the host");
     return remember(cudaErrorLaunchFailure);
-  const Kind target = kind_of(to, bytes);
-  const Kind source = kind_of(from, bytes);
-  if (!fits(kind, target, source))
-    return remember(cudaErrorInvalidValue);
-  if (source == Kind::pageable || target == Kind::pageable)
-    if (const cudaError_t error = no_capture())
-      return error;
-  if (source == Kind::pageable) { // Read before the call returns.
-    std::vector<std::byte> copy(bytes);
-    std::memcpy(copy.data(), from, bytes);
-    append(stream, [=, copy = std::move(copy)] { std::memcpy(to, copy.data(), bytes); });
-  } else {
-    append(stream, [=] {
-      if (!is_lost(device))
-        std::memcpy(to, from, bytes);
-    });
   }
-  if (target == Kind::pageable)
-    drain(stream);
-  return cudaSuccess;
+  return copy(to, from, bytes, kind, stream);
 }
 
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
-  if (const cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind, nullptr))
+  if (const cudaError_t error = no_capture())
+    return error;
+  if (const cudaError_t error = copy(to, from, bytes, kind, nullptr))
     return error;
   return cudaStreamSynchronize(nullptr);
 }

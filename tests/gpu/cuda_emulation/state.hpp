@@ -32,8 +32,13 @@ State& state();
 /// Programming Guide's table of technical specifications lists them.
 int shared_most(const Options& options);
 
+/// Whether that is memory of a device, or pinned.
+bool is_allocated(const void* p);
+
 int current_device();
 bool is_lost(int device);
+/// Loses the device for what the hardware leaves undefined.
+void fail(int device, const std::string& violation);
 /// Remembers an error for cudaGetLastError and returns it.
 cudaError_t remember(cudaError_t error);
 /// cudaSuccess, or why nothing can be done on the current device.

@@ -9,10 +9,10 @@ using cuda_emulation::touch;
 // NOLINTBEGIN(bugprone-reserved-identifier, readability-identifier-naming)
 #define PACELINE_ACCESS(bytes)                                                                     \
   void __tsan_read##bytes(void* at) {                                                              \
-    touch(at, bytes, Access::read);                                                                \
+    touch(at, bytes, Access::read, __builtin_return_address(0));                                   \
   }                                                                                                \
   void __tsan_write##bytes(void* at) {                                                             \
-    touch(at, bytes, Access::write);                                                               \
+    touch(at, bytes, Access::write, __builtin_return_address(0));                                  \
   }
 
 extern "C" {
@@ -22,10 +22,10 @@ PACELINE_ACCESS(4)
 PACELINE_ACCESS(8)
 PACELINE_ACCESS(16)
 void __tsan_read_range(void* at, unsigned long bytes) {
-  touch(at, bytes, Access::read);
+  touch(at, bytes, Access::read, __builtin_return_address(0));
 }
 void __tsan_write_range(void* at, unsigned long bytes) {
-  touch(at, bytes, Access::write);
+  touch(at, bytes, Access::write, __builtin_return_address(0));
 }
 void __tsan_vptr_update(void** /*at*/, void* /*to*/) {} // The host's objects have these alone.
 void __tsan_init() {
