@@ -24,6 +24,9 @@ bool is_matrix(int rows, int tiles) {
   const int blocks = divide_up(rows, shape.rows()) * divide_up(tiles, shape.tiles());
   if (has_factors<Weights>)
     return rows > 128 && blocks >= 64;
+  constexpr bool short_codes = Weights::steps > 1 && Weights::bytes < 1024; // Of 4 and 6 bits.
+  if (short_codes && tiles > 1024)
+    return false; // Each warp decodes for 64 rows of its own 64 outputs then.
   return rows > 64 ? blocks >= 128 : rows > 32 && blocks >= 192;
 }
 
