@@ -53,7 +53,7 @@ struct PackedLayout {
   PACELINE_HOST_DEVICE int padded_inputs() const {
     return (inputs + step_inputs - 1) / step_inputs * step_inputs;
   }
-  /// Returns the number of parts into which a product's inputs are cut, each of which is a warp's:
+  /// Returns the number of parts into which a product's inputs are cut, each of which has a sum:
   /// more where tiles alone are too few to occupy a GPU. It depends on the shape only.
   PACELINE_HOST_DEVICE int chains() const {
     if (tiles() <= 128 && padded_inputs() >= 128 * step_inputs)

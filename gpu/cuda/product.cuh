@@ -5,10 +5,10 @@
 // operand B, 8 of them. Inputs are cut into contiguous parts (the chains), which a block's warps
 // take, and the chains' sums are added in order at the end. Every lane prefetches into shared
 // memory only what it will read itself, so that no lane waits for another, and begins with the
-// weights before the kernel that makes the rows has ended. One kernel serves all numbers of rows
-// and, except for how it reads them, all weights: a row's sums are the same instructions in the
-// same order, whatever a block's shape. A product by experts is the same kernel, in which a block
-// has the rows that go to its expert, wherever they lie.
+// weights before the kernel that makes the rows has ended. One kernel serves all weights, except
+// for how it reads them: a row's sums are the same instructions in the same order, whatever a
+// block's shape, and so they are in matrix_product.cuh, where rows are many. A product by experts
+// is the same kernel, in which a block has the rows that go to its expert, wherever they lie.
 #pragma once
 
 #include "gpu/cuda/weights.cuh"

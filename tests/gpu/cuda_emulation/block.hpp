@@ -42,7 +42,7 @@ std::byte* shared_memory(std::size_t bytes);
 unsigned cluster_rank();
 unsigned cluster_blocks();
 void cluster_barrier();
-/// Where something of this block's shared memory is in another block's, for an access now.
+/// Returns where something of this block's shared memory is in another's, for an access now.
 std::byte* of_block(const void* shared, unsigned rank);
 
 /// Largest value that lanes of a warp exchange.

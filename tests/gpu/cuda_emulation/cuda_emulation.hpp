@@ -46,7 +46,7 @@ bool reaches(int device, const void* memory);
 
 /// Kernels launched so far one by one, on all devices.
 std::size_t launches();
-/// Those with clusters of several blocks.
+/// Returns how many of these had clusters of several blocks.
 std::size_t cluster_launches();
 
 /// Graphs made so far, and launched.

@@ -33,7 +33,7 @@ std::uint64_t passes(std::span<const Lane> lanes) {
   return *std::ranges::max_element(words);
 }
 
-/// Of accesses of 8 bytes those of 16 lanes come together, of 16 bytes those of 8.
+/// The banks serve 16 lanes together if each accesses 8 bytes, and 8 lanes if each accesses 16.
 void add_shared(Traffic& to, std::span<const Lane> lanes) {
   const auto together =
       unsigned(lanes_of_warp / std::max<std::size_t>(lanes.front().bytes / bank_bytes, 1));
