@@ -261,7 +261,8 @@ TEST_CASE("keys edit lines: Tab, history, and messages of several lines" *
 
 TEST_CASE("tokens are shaded by who wrote them, when asked for" *
           doctest::skip(!Tmux::available())) {
-  const Chat chat("-n 40 --seed 3 --color", "TERM=screen-256color");
+  // A fixed window, since a draft that a busy machine makes slow would be left out.
+  const Chat chat("-n 40 --seed 3 --color --speculation sync --window 4", "TERM=screen-256color");
   chat.say("def fibonacci(n):");
   chat.terminal.await("[length]");
   const std::string shown = chat.terminal.screen(Tmux::Shown::codes);
