@@ -29,7 +29,8 @@ inline std::vector<Request> requests_to(int count, int tokens = sanitized ? 12 :
   for (int r = 0; r < count; ++r) {
     Request request;
     for (int i = 0; i < 7 + 11 * r; ++i)
-      request.prompt_tokens.push_back(TokenId(r == 2 ? i % 5 : (i * 37 + i * i + r) % vocabulary));
+      request.prompt_tokens.push_back(
+          TokenId(r == 2 ? i % 5 : (i * 37 + i * i + r) % tiny_vocabulary));
     request.max_tokens = tokens;
     request.ignore_eos = true;
     request.sampling.temperature = r % 2 == 0 ? 0.0f : 0.7f;

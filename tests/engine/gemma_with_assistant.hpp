@@ -26,7 +26,7 @@ public:
     models::test::WeightsFile target(target_.path());
     models::test::WeightsFile own(folder_.path());
     char* const head = target.at("lm_head.weight");
-    for (int id = 0; id < vocabulary; ++id) {
+    for (int id = 0; id < tiny_vocabulary; ++id) {
       char* const row = head + 2 * wide * id;
       std::memcpy(own.at("model.embed_tokens.weight") + 2 * narrow * id, row, 2 * narrow);
       for (int i = narrow; i < wide; ++i) // what the assistant does not see
@@ -78,7 +78,7 @@ private:
     soften(entry);
     entry["config"].as_object()["tie_word_embeddings"] = false;
     entry["tensors"].as_array().push_back(
-        {"lm_head.weight", boost::json::array{vocabulary, wide}, 0.6, 0.0});
+        {"lm_head.weight", boost::json::array{tiny_vocabulary, wide}, 0.6, 0.0});
     return entry;
   }
 

@@ -54,7 +54,7 @@ const TargetWithDrafter& target_with_drafter() {
 Request tiny(Request request, int first) {
   request.prompt.clear();
   for (int i = 0; i < 19; ++i)
-    request.prompt_tokens.push_back(TokenId((first + 37 * i + i * i) % vocabulary));
+    request.prompt_tokens.push_back(TokenId((first + 37 * i + i * i) % tiny_vocabulary));
   request.ignore_eos = true;
   return request;
 }

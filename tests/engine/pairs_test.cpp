@@ -27,7 +27,7 @@ EngineOptions options_of(const TinyModel& target, const TinyModel& draft) {
 Request request_to_pair(int prompt, int tokens, bool greedy) {
   Request request;
   for (int i = 0; i < prompt; ++i)
-    request.prompt_tokens.push_back(TokenId((i * 37 + i * i) % vocabulary));
+    request.prompt_tokens.push_back(TokenId((i * 37 + i * i) % tiny_vocabulary));
   request.max_tokens = tokens;
   request.ignore_eos = true;
   request.sampling.temperature = greedy ? 0.0f : 1.0f;
@@ -57,7 +57,7 @@ void check_same(const EngineOptions& options, int tokens) {
       if (mode == SpeculationMode::sync) // who does not wait may find nothing drafted
         CHECK(answers[i].end().speculation.judged > 0);
       for (const TokenId token : answers[i].tokens)
-        CHECK(token < vocabulary);
+        CHECK(token < tiny_vocabulary);
     }
   }
 }

@@ -63,7 +63,7 @@ private:
             {"head_dim", 16},
             {"max_position_embeddings", 128},
             {"rms_norm_eps", 1e-6},
-            {"vocab_size", vocabulary},
+            {"vocab_size", tiny_vocabulary},
             {"hidden_act", "silu"},
             {"block_size", 6},
             {"layer_types", {"sliding_attention", "full_attention"}},

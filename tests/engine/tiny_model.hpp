@@ -12,16 +12,16 @@
 namespace paceline::testing {
 
 /// The reference checkpoints have so many ids.
-inline constexpr int vocabulary = 160;
+inline constexpr int tiny_vocabulary = 160;
 
 /// One token per printable character, and names for the rest, the first of which are merges where
 /// `merges` names any; counted from `first` on.
 inline std::string tokenizer_json(int first = 0, const std::vector<std::string>& merges = {}) {
   boost::json::object vocab;
-  for (int i = 0; i < vocabulary; ++i)
+  for (int i = 0; i < tiny_vocabulary; ++i)
     vocab[i < 94                        ? std::string(1, char('!' + i))
           : i < 94 + int(merges.size()) ? merges[std::size_t(i - 94)]
-                                        : fmt::format("<{}>", i)] = (first + i) % vocabulary;
+                                        : fmt::format("<{}>", i)] = (first + i) % tiny_vocabulary;
   boost::json::array pairs;
   for (const std::string& merge : merges)
     pairs.push_back(boost::json::array{merge.substr(0, 1), merge.substr(1)});

@@ -17,7 +17,7 @@ std::vector<Request> tiny_requests() {
   for (std::size_t r = 0; r < both.size(); ++r) {
     both[r].prompt.clear();
     for (int i = 0; i < 19; ++i)
-      both[r].prompt_tokens.push_back(TokenId((int(r) + 37 * i + i * i) % vocabulary));
+      both[r].prompt_tokens.push_back(TokenId((int(r) + 37 * i + i * i) % tiny_vocabulary));
     both[r].max_tokens = 12;
   }
   return both;
