@@ -9,36 +9,41 @@
 
 namespace paceline::gpu::cuda::kernels {
 
-/// The shape of blocks that share their rows. Where decoding takes most of the time, codes are
-/// decoded for 128 rows at once; else two blocks in a multiprocessor hide each other's waiting
-/// better.
+/// The shape of blocks that share so many tiles of rows. Weights of bf16 are read by more warps, so
+/// that rows are read by fewer; codes would be decoded by each of them.
 template <class Weights>
-inline constexpr MatrixShape matrix_shape =
-    has_factors<Weights> ? MatrixShape{2, 2} : MatrixShape{1, 1};
-
-/// Returns whether there are so many rows and such blocks that they are the faster ones (measured
-/// on an H200).
-template <class Weights>
-bool is_matrix(int rows, int tiles) {
-  constexpr MatrixShape shape = matrix_shape<Weights>;
-  const int blocks = divide_up(rows, shape.rows()) * divide_up(tiles, shape.tiles());
-  if (has_factors<Weights>)
-    return rows > 128 && blocks >= 64;
-  constexpr bool short_codes = Weights::steps > 1 && Weights::bytes < 1024; // Of 4 and 6 bits.
-  if (short_codes && tiles > 1024)
-    return false; // Each warp decodes for 64 rows of its own 64 outputs then.
-  return rows > 64 ? blocks >= 128 : rows > 32 && blocks >= 192;
+constexpr MatrixShape matrix_shape(int row_tiles) {
+  if (row_tiles == 8)
+    return {row_tiles, 1};
+  return {row_tiles, Weights::steps == 1 ? 4 : 2};
 }
 
+/// Returns the tiles of rows of such blocks that are the fastest ones for a product of so many rows
+/// (measured on an H200); 0: none are.
 template <class Weights>
+int matrix_row_tiles(int rows, int tiles) {
+  const auto blocks = [&](int row_tiles) {
+    return divide_up(rows, row_tiles * tile_rows) * divide_up(tiles, MatrixShape::tiles);
+  };
+  constexpr bool short_codes = Weights::steps > 1 && Weights::bytes < 1024; // Of 4 and 6 bits.
+  if (has_factors<Weights>)
+    return rows > 128 && blocks(16) >= 64 ? 16 : 0;
+  if (short_codes && tiles > 1024)
+    return 0; // Each warp decodes for 64 rows of its own 64 outputs then.
+  if (rows > 64 && blocks(16) >= 96)
+    return 16;
+  return blocks(8) >= (rows > 64 ? 128 : 192) && rows > 32 ? 8 : 0;
+}
+
+template <class Weights, int row_tiles>
 cudaError_t launch_matrix(const Queue& queue, const ProductCall<AllRows>& call) {
-  constexpr MatrixShape shape = matrix_shape<Weights>;
+  constexpr MatrixShape shape = matrix_shape<Weights>(row_tiles);
   const dim3 grid(unsigned(divide_up(call.rows_max, shape.rows())),
-                  unsigned(divide_up(call.tiles, shape.tiles())));
+                  unsigned(divide_up(call.tiles, shape.tiles)));
   constexpr std::size_t bytes = shape.stages * sizeof(MatrixStage<Weights, shape>);
   static_assert(bytes <= shared_bytes_most);
   return launch(queue, grid, shape.threads, bytes,
-                matrix_product<Weights, shape.warp_tiles, shape.row_warps>, call.out,
+                matrix_product<Weights, shape.row_tiles, shape.row_warps>, call.out,
                 call.staged.data, call.w, call.add);
 }
 
@@ -74,9 +79,14 @@ bool is_wide(int row_tiles, int tiles) {
 /// where rows are many, with blocks whose warps share them.
 template <class Weights, int row_tiles = 8, class Rows>
 cudaError_t launch_product(const Queue& queue, const ProductCall<Rows>& call) {
-  if constexpr (!Rows::routed && row_tiles == 8)
-    if (is_matrix<Weights>(call.rows_max, call.tiles))
-      return launch_matrix<Weights>(queue, call);
+  if constexpr (!Rows::routed && row_tiles == 8) {
+    const int shared_tiles = matrix_row_tiles<Weights>(call.rows_max, call.tiles);
+    if (shared_tiles == 16)
+      return launch_matrix<Weights, 16>(queue, call);
+    if constexpr (!has_factors<Weights>)
+      if (shared_tiles == 8)
+        return launch_matrix<Weights, 8>(queue, call);
+  }
   constexpr BlockShape narrow{1, row_tiles};
   static_assert(row_tiles > 1 || 8 * sizeof(WarpShared<Weights, narrow>) <= shared_bytes_most);
   if constexpr (row_tiles > 1) {

@@ -84,10 +84,11 @@ __device__ __forceinline__ void store(float& to, float sum, const float* bias, b
 }
 
 /// Adds a span's products of tiles of weights with tiles of rows. rows_of(i, t): the lane's operand
-/// of the span's step i for tile t of rows.
-template <class Weights, int tiles, int row_tiles, class RowsOf>
+/// of the span's step i for tile t of rows. aside(i): is called once a step, between its reads and
+/// its products.
+template <class Weights, int tiles, int row_tiles, class RowsOf, class Aside>
 __device__ __forceinline__ void multiply_span(const Weights (&weights)[tiles],
-                                              const RowsOf& rows_of,
+                                              const RowsOf& rows_of, const Aside& aside,
                                               float (&sums)[tiles][row_tiles][4]) {
   if constexpr (has_factors<Weights>) {
     constexpr std::uint32_t one = both(0x3F80);
@@ -102,6 +103,8 @@ __device__ __forceinline__ void multiply_span(const Weights (&weights)[tiles],
           operands[k][i] = weights[k].operand(first + i);
         by[k] = weights[k].factors(part);
       }
+      for (int i = 0; i < part_steps; ++i)
+        aside(first + i);
       for (int t = 0; t < row_tiles; ++t) {
         uint2 rows[part_steps];
         float inputs[4] = {};
@@ -129,11 +132,13 @@ __device__ __forceinline__ void multiply_span(const Weights (&weights)[tiles],
       uint4 operands[tiles];
       for (int k = 0; k < tiles; ++k)
         operands[k] = weights[k].operand(i);
-      for (int t = 0; t < row_tiles; ++t) {
-        const uint2 rows = rows_of(i, t);
+      uint2 rows[row_tiles];
+      for (int t = 0; t < row_tiles; ++t)
+        rows[t] = rows_of(i, t);
+      aside(i);
+      for (int t = 0; t < row_tiles; ++t)
         for (int k = 0; k < tiles; ++k)
-          ptx::multiply_add(sums[k][t], operands[k], rows);
-      }
+          ptx::multiply_add(sums[k][t], operands[k], rows[t]);
     }
   }
 }
@@ -258,7 +263,7 @@ public:
     for (int k = 0; k < tiles; ++k)
       weights[k].load(ring_[place].weights[k], lane_);
     multiply_span(
-        weights, [&](int i, int t) { return ring_[place].rows[i][t][lane_]; }, sums);
+        weights, [&](int i, int t) { return ring_[place].rows[i][t][lane_]; }, [](int) {}, sums);
   }
 
 private:
