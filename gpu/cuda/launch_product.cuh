@@ -25,14 +25,9 @@ int matrix_row_tiles(int rows, int tiles) {
   const auto blocks = [&](int row_tiles) {
     return divide_up(rows, row_tiles * tile_rows) * divide_up(tiles, MatrixShape::tiles);
   };
-  constexpr bool short_codes = Weights::steps > 1 && Weights::bytes < 1024; // Of 4 and 6 bits.
-  if (has_factors<Weights>)
-    return rows > 128 && blocks(16) >= 64 ? 16 : 0;
-  if (short_codes && tiles > 1024)
-    return 0; // Each warp decodes for 64 rows of its own 64 outputs then.
-  if (rows > 64 && blocks(16) >= 96)
-    return 16;
-  return blocks(8) >= (rows > 64 ? 128 : 192) && rows > 32 ? 8 : 0;
+  if (rows > (has_factors<Weights> ? 128 : 64))
+    return blocks(16) >= 48 ? 16 : 0;
+  return !has_factors<Weights> && rows > 32 && blocks(8) >= 192 ? 8 : 0;
 }
 
 template <class Weights, int row_tiles>
@@ -56,8 +51,8 @@ cudaError_t launch_shape(const Queue& queue, const ProductCall<Rows>& call) {
   if (warps > 8 && std::size_t(warps) * of_warp > shared_bytes_here())
     warps = 8;
   return launch(queue, grid, warps * warp_lanes, std::size_t(warps) * of_warp,
-                product<Weights, shape.tiles, shape.row_tiles, Rows>, call.out, call.staged.data,
-                call.w, call.add, call.rows);
+                product<Weights, shape.tiles, shape.row_tiles, shape.deep, Rows>, call.out,
+                call.staged.data, call.w, call.add, call.rows);
 }
 
 /// Returns the tiles of outputs of a block with many rows: rows are read again by each block, and
@@ -73,6 +68,17 @@ bool is_wide(int row_tiles, int tiles) {
   if (row_tiles == 2)
     return Weights::steps > 1 && tiles >= 1024;
   return row_tiles > 2 && tiles >= 256;
+}
+
+/// Returns whether there are deep blocks of a tile each.
+template <class Weights>
+constexpr bool has_deep(int row_tiles) {
+  return row_tiles == 1 || (row_tiles == 2 && Weights::steps == 1);
+}
+/// Returns whether so few blocks leave room for them: at most two for each multiprocessor of an
+/// H100, and not so few that they have 16 warps.
+inline bool is_deep(int row_tiles, int tiles) {
+  return tiles <= 2 * 132 && (row_tiles > 1 || tiles > 128);
 }
 
 /// Takes as many rows at once as there are, up to 64, or as a block's shared memory has room for;
@@ -102,6 +108,9 @@ cudaError_t launch_product(const Queue& queue, const ProductCall<Rows>& call) {
         std::size_t(warps) * sizeof(WarpShared<Weights, wide>) <= shared_bytes_most)
       return launch_shape<Weights, wide>(queue, call);
   }
+  if constexpr (!Rows::routed && has_deep<Weights>(row_tiles))
+    if (is_deep(row_tiles, call.tiles))
+      return launch_shape<Weights, BlockShape{1, row_tiles, true}>(queue, call);
   return launch_shape<Weights, narrow>(queue, call);
 }
 

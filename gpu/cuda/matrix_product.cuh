@@ -138,8 +138,6 @@ __global__ void __launch_bounds__(MatrixShape::threads)
       const Stage& stage = ring[place];
 #pragma unroll
       for (int i = 0; i < span_steps; i += Weights::steps) {
-        if (span * span_steps + i >= feed.steps())
-          break;
         Weights weights[warp_tiles];
         for (int k = 0; k < warp_tiles; ++k)
           weights[k].load(stage.weights[own_tile + k][i / Weights::steps], lane_index());

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace paceline::gpu::cuda::kernels {
 
@@ -23,6 +24,8 @@ namespace paceline::gpu::cuda::kernels {
 struct BlockShape {
   int tiles;     ///< Tiles of outputs that it makes, for which it reads rows once,
   int row_tiles; ///< of so many tiles of rows.
+  /// Whether it holds so much that a multiprocessor has room for two of it, else for three.
+  bool deep = false;
 
   /// Returns the chains that a warp may have to take, one behind the other: a warp for each of 16
   /// chains would leave too few registers with many rows, and many GPUs have too little shared
@@ -83,6 +86,11 @@ __device__ __forceinline__ void store(float& to, float sum, const float* bias, b
   to = bias ? whole + *bias : whole;
 }
 
+/// Does nothing aside.
+struct Nothing {
+  __device__ __forceinline__ void operator()(int /*step*/) const {}
+};
+
 /// Adds a span's products of tiles of weights with tiles of rows. rows_of(i, t): the lane's operand
 /// of the span's step i for tile t of rows. aside(i): is called once a step, between its reads and
 /// its products.
@@ -133,22 +141,35 @@ __device__ __forceinline__ void multiply_span(const Weights (&weights)[tiles],
       for (int k = 0; k < tiles; ++k)
         operands[k] = weights[k].operand(i);
       uint2 rows[row_tiles];
-      for (int t = 0; t < row_tiles; ++t)
+      constexpr bool all_first = !std::is_same_v<Aside, Nothing>; // Which takes registers.
+      for (int t = 0; all_first && t < row_tiles; ++t)
         rows[t] = rows_of(i, t);
       aside(i);
-      for (int t = 0; t < row_tiles; ++t)
+      for (int t = 0; t < row_tiles; ++t) {
+        if (!all_first)
+          rows[t] = rows_of(i, t);
         for (int k = 0; k < tiles; ++k)
           ptx::multiply_add(sums[k][t], operands[k], rows[t]);
+      }
     }
   }
 }
 
-/// Returns the number of spans that a lane holds or has on their way.
-template <class Weights>
-constexpr int stages_of(int row_tiles) {
+/// A span that a lane holds or has on its way.
+template <class Weights, BlockShape shape>
+struct Stage {
+  typename Weights::Span weights[shape.tiles];
+  uint2 rows[Weights::steps][shape.row_tiles][warp_lanes];
+};
+
+/// Returns the number of them. Decoding is bound by what a multiprocessor has on its way: as much
+/// as its blocks find room for.
+template <class Weights, BlockShape shape>
+constexpr int stages_of() {
   constexpr bool plain = Weights::steps == 1;
-  switch (row_tiles) {
-  case 1: return plain ? 12 : 5;
+  constexpr std::size_t room = shape.deep ? shared_bytes_most : std::size_t(70) << 10;
+  switch (shape.row_tiles) {
+  case 1: return int(room / (8 * sizeof(Stage<Weights, shape>)));
   case 2: return plain ? 10 : 4;
   case 4: return plain ? 8 : 3;
   default: return plain ? 6 : 2;
@@ -182,11 +203,7 @@ struct Chains {
 /// A warp's shared memory.
 template <class Weights, BlockShape shape>
 union WarpShared {
-  struct Stage {
-    typename Weights::Span weights[shape.tiles];
-    uint2 rows[Weights::steps][shape.row_tiles][warp_lanes];
-  };
-  Stage ring[stages_of<Weights>(shape.row_tiles)];
+  Stage<Weights, shape> ring[stages_of<Weights, shape>()];
   /// Of each of its chains; used once all is read.
   float sums[shape.chains_each()][tile_rows * shape.row_tiles][shape.tiles * tile_outputs];
 };
@@ -198,7 +215,7 @@ class Feed {
   static constexpr int row_tiles = shape.row_tiles;
 
 public:
-  using Stage = typename WarpShared<Weights, shape>::Stage;
+  using Stage = kernels::Stage<Weights, shape>;
   using Sums = float[tiles][row_tiles][4];
 
   /// tile: the block's first. first_row, end_row: the rows that the block multiplies, or more.
@@ -263,7 +280,7 @@ public:
     for (int k = 0; k < tiles; ++k)
       weights[k].load(ring_[place].weights[k], lane_);
     multiply_span(
-        weights, [&](int i, int t) { return ring_[place].rows[i][t][lane_]; }, [](int) {}, sums);
+        weights, [&](int i, int t) { return ring_[place].rows[i][t][lane_]; }, Nothing(), sums);
   }
 
 private:
@@ -284,11 +301,11 @@ private:
 
 /// Computes a product. blockIdx: x: rows in groups of 8 row_tiles, y: outputs of an expert in
 /// groups of 16 tiles, z: as Rows says. Groups of rows that read the same weights run side by side.
-template <class Weights, int tiles, int row_tiles, class Rows>
+template <class Weights, int tiles, int row_tiles, bool deep, class Rows>
 __global__ void __launch_bounds__(BlockShape{tiles, row_tiles}.warps_max() * warp_lanes)
     product(Tensor out, const std::uint16_t* staged, PackedWeight w, bool add, Rows rows) {
-  constexpr BlockShape shape{tiles, row_tiles};
-  constexpr int stages = stages_of<Weights>(shape.row_tiles);
+  constexpr BlockShape shape{tiles, row_tiles, deep};
+  constexpr int stages = stages_of<Weights, shape>();
   constexpr int group = tile_rows * shape.row_tiles;
   constexpr int outputs = shape.tiles * tile_outputs;
   auto* shared = ptx::shared_array<WarpShared<Weights, shape>>(int(blockDim.x) / warp_lanes);

@@ -23,8 +23,9 @@ public:
     uint4 operands[warp_lanes];
   };
 
-  static __device__ void fetch(Span& to, const std::byte* span, int lane) {
-    ptx::copy_async<16>(&to.operands[lane], reinterpret_cast<const uint4*>(span) + lane);
+  /// wanted: the step is one of the weight's, else it is zeros.
+  static __device__ void fetch(Span& to, const std::byte* span, int lane, bool wanted = true) {
+    ptx::copy_async<16>(&to.operands[lane], reinterpret_cast<const uint4*>(span) + lane, wanted);
   }
   __device__ void load(const Span& span, int lane) { operand_ = span.operands[lane]; }
   /// Loads from the packed weight.
