@@ -64,15 +64,21 @@ public:
   __device__ int spans() const { return divide_up(steps_, span_steps); }
 
   /// Fetches what comes in at step `i` of four, of the weights of span `span`, to place `place` of
-  /// the ring; nothing after the last.
+  /// the ring; nothing after the last span. Steps that it lacks are zeros, so that all spans are
+  /// multiplied alike.
   __device__ void fetch_weights(int span, int place, int i) {
-    if (i % Weights::steps != 0 || !has_tile_ || span * span_steps + i >= steps_)
+    if (i % Weights::steps != 0 || !has_tile_ || span >= spans())
       return;
     const int part = i / Weights::steps;
-    Weights::fetch(ring_[place].weights[warp_index()][part],
-                   weights_ +
-                       std::size_t(span * (span_steps / Weights::steps) + part) * Weights::bytes,
-                   lane_index());
+    const int index = span * (span_steps / Weights::steps) + part;
+    auto& to = ring_[place].weights[warp_index()][part];
+    if constexpr (Weights::steps == 1) {
+      const bool there = index < steps_;
+      Weights::fetch(to, weights_ + (there ? std::size_t(index) * Weights::bytes : 0), lane_index(),
+                     there);
+    } else {
+      Weights::fetch(to, weights_ + std::size_t(index) * Weights::bytes, lane_index());
+    }
   }
   /// Does the same with rows, with zeros for those that there are none of.
   __device__ void fetch_rows(int span, int place, int i) {
