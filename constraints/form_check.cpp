@@ -22,10 +22,10 @@ constexpr std::string_view counts[] = {"minItems",  "maxItems",      "minLength"
                                        "maxLength", "minProperties", "maxProperties"};
 
 Result<void> check_count(std::string_view where, double count) {
-  if (count <= double(limits::form_count_max))
+  if (count >= 0 && count <= double(limits::form_count_max))
     return {};
   return bad(fmt::format("{} counts up to {:.0f}", where, count),
-             fmt::format("give at most {}", limits::form_count_max));
+             fmt::format("give 0 to {}", limits::form_count_max));
 }
 
 /// Checks the numbers in braces ("a{1,1000}") of an expression or a grammar; letters in braces mean

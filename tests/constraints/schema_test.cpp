@@ -100,6 +100,8 @@ TEST_CASE("a schema that is none is refused in a line") {
         R"({"type": "object", "required": [1]})", R"({"$ref": "#/$defs/none"})",
         R"({"type": "string", "pattern": "(a"})", R"({"type": "array", "maxItems": -1})",
         R"({"type": "array", "minItems": 1e9})", R"({"type": "string", "minLength": 100001})",
+        R"({"type": "string", "maxLength": -1})", R"({"type": "object", "maxProperties": -1})",
+        R"({"type": "string", "maxLength": 2.5})", R"({"type": "string", "minLength": "2"})",
         R"({"type": "integer", "minimum": 3, "maximum": 2})", R"({"enum": []})"}) {
     CAPTURE(std::string(text));
     const std::string said = forms.refusal(schema, text);
