@@ -41,7 +41,8 @@ Work tokenize(Service& service, const v1::TokenizeRequest& request, v1::Tokenize
   if (!replica)
     co_return refusal(service, error_of(replica.error()));
   MemoryShare memory(service.memory());
-  if (!memory.hold(request.prompt().size()))
+  // A byte is a token at most, which is held twice before the reply is sent.
+  if (!memory.hold(request.prompt().size() * (1 + 2 * sizeof(TokenId))))
     co_return refusal(service, error_of(no_request_memory()));
   const bool add = !request.has_add_special_tokens() || request.add_special_tokens();
   const auto tokens = co_await encode_text(service, **replica, request.prompt(),

@@ -278,6 +278,20 @@ TEST_CASE("the models and the tokens of a text are told by gRPC") {
   CHECK(client.tokenize(request, reply).error_code() == grpc::StatusCode::NOT_FOUND);
 }
 
+TEST_CASE("what a text's tokens take counts before they are made") {
+  Settings settings;
+  settings.grpc_port = 0;
+  settings.max_request_memory = std::size_t(2) << 20;
+  LiveServer server(scripted(), settings);
+  const GrpcClient client(server.grpc_port());
+  v1::TokenizeRequest request;
+  v1::TokenizeReply reply;
+  request.set_prompt(std::string(std::size_t(300) << 10, 'a'));
+  CHECK(client.tokenize(request, reply).error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
+  request.set_prompt(std::string(std::size_t(100) << 10, 'a'));
+  CHECK(client.tokenize(request, reply).ok());
+}
+
 TEST_CASE("several models are asked for by name through the gRPC port") {
   Settings settings;
   settings.grpc_port = 0;
