@@ -1,6 +1,5 @@
 #include "models/dflash.hpp"
 
-#include "models/checkpoint/files.hpp"
 #include "models/checkpoint/folder_tensors.hpp"
 #include "models/checkpoint/lacking.hpp"
 #include "models/common_options.hpp"
@@ -187,10 +186,8 @@ FusionConfig read_fusion(text::JsonFields& top, text::JsonFields& options, const
 }
 
 Result<DFlashConfig> read_drafter_config(const std::string& folder) {
-  const std::string path = folder + "/config.json";
-  const std::string where = shown_path(path);
-  const auto object =
-      check_not_foreign(folder, "config.json").and_then([&] { return read_json_object(path); });
+  const std::string where = shown_path(folder + "/config.json");
+  const auto object = read_folder_config(folder);
   if (!object)
     return tl::unexpected(object.error());
   const auto parts = parts_of(where, *object);

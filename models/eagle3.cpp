@@ -1,6 +1,5 @@
 #include "models/eagle3.hpp"
 
-#include "models/checkpoint/files.hpp"
 #include "models/checkpoint/folder_tensors.hpp"
 #include "models/checkpoint/lacking.hpp"
 #include "models/families.hpp"
@@ -159,10 +158,8 @@ Result<TensorFiles> open_files(const std::string& folder) {
 }
 
 Result<Eagle3Config> read_head_config(const std::string& folder) {
-  const std::string path = folder + "/config.json";
-  const std::string where = shown_path(path);
-  const auto object =
-      check_not_foreign(folder, "config.json").and_then([&] { return read_json_object(path); });
+  const std::string where = shown_path(folder + "/config.json");
+  const auto object = read_folder_config(folder);
   if (!object)
     return tl::unexpected(object.error());
   Eagle3Config config;

@@ -1,6 +1,5 @@
 #include "models/gemma4_assistant.hpp"
 
-#include "models/checkpoint/files.hpp"
 #include "models/checkpoint/folder_tensors.hpp"
 #include "models/checkpoint/lacking.hpp"
 #include "models/families.hpp"
@@ -180,10 +179,8 @@ struct AssistantConfig {
 };
 
 Result<AssistantConfig> read_assistant(const std::string& folder) {
-  const std::string path = folder + "/config.json";
-  const std::string where = shown_path(path);
-  const auto object =
-      check_not_foreign(folder, "config.json").and_then([&] { return read_json_object(path); });
+  const std::string where = shown_path(folder + "/config.json");
+  const auto object = read_folder_config(folder);
   if (!object)
     return tl::unexpected(object.error());
   auto model = block_config(where, *object).and_then([&](json::object&& block) {

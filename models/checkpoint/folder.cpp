@@ -16,11 +16,9 @@ namespace paceline::models {
 using text::shown_path;
 
 Result<ModelConfig> FolderSource::config() const {
-  const std::string path = file("config.json");
-  return check_not_foreign(location(), "config.json")
-      .and_then([&] { return read_json_object(path); })
-      .and_then(
-          [&](const boost::json::object& object) { return read_config(shown_path(path), object); });
+  return read_folder_config(location()).and_then([&](const boost::json::object& object) {
+    return read_config(shown_path(file("config.json")), object);
+  });
 }
 
 Result<std::unique_ptr<TensorSource>> FolderSource::tensors(const ModelConfig& config) const {

@@ -125,4 +125,10 @@ Result<void> check_not_foreign(const std::string& folder, const std::string& fil
   return check_downloaded(folder, file);
 }
 
+Result<boost::json::object> read_folder_config(const std::string& folder) {
+  return check_not_foreign(folder, "config.json").and_then([&] {
+    return read_json_object(folder + "/config.json");
+  });
+}
+
 } // namespace paceline::models

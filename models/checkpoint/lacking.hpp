@@ -4,6 +4,7 @@
 
 #include "paceline/error.hpp"
 
+#include <boost/json/object.hpp>
 #include <string>
 
 namespace paceline::models {
@@ -13,6 +14,8 @@ namespace paceline::models {
 /// right one. A folder without such a file is left to the code that opens `file`, unless a download
 /// into it was not finished.
 Result<void> check_not_foreign(const std::string& folder, const std::string& file);
+/// Reads the folder's config.json, with such an error.
+Result<boost::json::object> read_folder_config(const std::string& folder);
 
 /// Fails if `folder` lacks `file`, and a download would bring it: the folder is in the Hugging Face
 /// cache, or has unfinished parts of a download.
