@@ -95,8 +95,9 @@ Plan DraftPlanning::plan_for(const Sequence& s) const {
 Plan DraftPlanning::plan_of_drafters(const Sequence& s) const {
   if (config_.drafters.empty() && config_.forms_draft)
     return {};
-  Plan plan = policy_.plan();
-  if (s.spec->speculation != SpeculationMode::automatic) {
+  const bool chooses = s.spec->speculation == SpeculationMode::automatic;
+  Plan plan = chooses ? policy_.plan() : policy_.plan(s.spec->speculation);
+  if (!chooses) {
     plan.mode = s.spec->speculation;
     plan.model = true;
   }

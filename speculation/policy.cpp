@@ -26,7 +26,8 @@ constexpr double slope_spread = 20;      // squared tokens: some ten rounds of w
 constexpr int rounds_per_lookahead = 16; // choosing it takes some thousand operations
 constexpr double guesses_wanted = 64;    // rejections, before forks are judged by their odds
 constexpr int rounds_per_tree = 8;
-constexpr int rounds_per_guess = 8; // rounds between looks at guesses, afterwards
+constexpr int rounds_per_guess = 8;    // rounds between looks at guesses, afterwards
+constexpr double longer_lead = 1.0001; // a longer window with less than that is not better
 
 } // namespace
 
@@ -72,11 +73,23 @@ double SpeculationPolicy::v(int window) const {
   return plain > 0 ? step_(sequences_ * (window + 1)) / plain : 1;
 }
 
+/// Returns the strategy of the next round, which may be a probe.
+SpeculationPolicy::Strategy SpeculationPolicy::present() const {
+  return load().probe_rounds > 0 && !prefill_ ? load().probed : load().strategy;
+}
+
 Plan SpeculationPolicy::plan() const {
-  const bool probing = load().probe_rounds > 0 && !prefill_;
-  const Strategy strategy = probing ? load().probed : load().strategy;
+  Plan plan = plan_of(present());
+  plan.probes = load().probe_rounds > 0 && !prefill_;
+  return plan;
+}
+
+Plan SpeculationPolicy::plan(SpeculationMode mode) const {
+  return plan_of(strategy_of(mode));
+}
+
+Plan SpeculationPolicy::plan_of(Strategy strategy) const {
   Plan plan;
-  plan.probes = probing;
   plan.window = arm(strategy).choice;
   plan.model = strategy != Strategy::without_model || !options_.lookup;
   if (strategy == Strategy::overlap)
@@ -84,10 +97,11 @@ Plan SpeculationPolicy::plan() const {
   else if (strategy == Strategy::sync || options_.lookup)
     plan.mode = SpeculationMode::sync;
   if (plan.mode == SpeculationMode::overlap && options_.lookahead != Lookahead::none) {
-    if (forks_)
+    const bool forks = forks_ && present() == Strategy::overlap;
+    if (forks)
       plan.window = fork_window_;
     plan.lookahead = plan.window + 1;
-    plan.fork_rows = forks_ ? fork_rows_ * sequences_ : 0;
+    plan.fork_rows = forks ? fork_rows_ * sequences_ : 0;
   }
   std::tie(plan.tree_rows, plan.tree_forks) = std::tie(tree_.rows, tree_.forks);
   const bool branches = strategy == Strategy::sync && plan.tree_rows > 0;
@@ -227,7 +241,7 @@ int SpeculationPolicy::best_overlapped(double a, double c) const {
   int window = 1;
   for (int k = 1; k <= options_.window_limit; ++k) {
     v.push_back(this->v(k));
-    if (const double rate = overlapped_rate(a, c, v); rate > best) {
+    if (const double rate = overlapped_rate(a, c, v); rate > longer_lead * best) {
       best = rate;
       window = k;
     }

@@ -71,6 +71,9 @@ public:
   void observe(const RoundObservation& round);
   void observe_guess(int rank) { estimates_.observe_guess(rank); }
   Plan plan() const;
+  /// Returns the plan for requests that ask for this mode, whatever pays. Forks are planned for all
+  /// sequences together, so they have some only while others would.
+  Plan plan(SpeculationMode mode) const;
   /// Returns the odds that forks are weighed with.
   Odds odds() const { return estimates_.odds(); }
 
@@ -137,6 +140,8 @@ private:
   const Arm& arm(Strategy strategy) const { return load().arms[std::size_t(strategy)]; }
   static Strategy strategy_of(SpeculationMode mode);
   static Strategy strategy_of(const RoundObservation& round);
+  Strategy present() const;
+  Plan plan_of(Strategy strategy) const;
   bool open_to(Strategy strategy) const;
   double rate(Strategy strategy) const;
   void enter_load(int sequences);
