@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <iterator>
 #include <mutex>
 
 namespace paceline::actors {
@@ -93,6 +94,32 @@ DraftModelParts draft_parts(const typename Step::Parts& drafting, const EnginePa
   return out;
 }
 
+std::vector<std::string> names_of(const gpu::Device& device) {
+  std::vector<std::string> names;
+  for (const auto& shard : device.shards())
+    names.push_back(shard->name());
+  return names.empty() ? std::vector{device.name()} : names;
+}
+
+/// Returns whether devices of these names are one, or processors with a core in common.
+bool have_in_common(const std::string& one, const std::string& other) {
+  const auto a = gpu::parse_device(one);
+  const auto b = gpu::parse_device(other);
+  const bool processors = a && b && a->kind == gpu::DeviceKind::cpu && b->kind == a->kind;
+  return one == other ||
+         (processors && std::ranges::find_first_of(a->cores, b->cores) != a->cores.end());
+}
+
+/// Returns whether passes of a draft on this device lengthen the target's beside them.
+bool share_a_device(const gpu::Device& draft, const LoadedModel& target) {
+  std::vector<std::string> used = names_of(*target.device);
+  for (const auto& stage : target.behind)
+    std::ranges::copy(names_of(stage->device()), std::back_inserter(used));
+  const std::vector<std::string> drafts = names_of(draft);
+  return draft.lanes_compete() &&
+         std::ranges::find_first_of(used, drafts, have_in_common) != used.end();
+}
+
 /// Has the forms of answers draft, too.
 void let_forms_draft(EngineParts& parts) {
   parts.scheduler.forms_draft = true;
@@ -135,6 +162,7 @@ public:
     if (policy.block > 0)
       cut_to_block(policy);
     policy.early_ends = policy.block == 0; // A pass less is what an early end spares.
+    policy.shares_device = share_a_device(*draft_.device, target);
     const bool keeps_states = target.model->kv_shape(options_.page_tokens).state_bytes > 0;
     if (may_have_trees(options_) && !is_head_ && !target.in_stages() && !keeps_states)
       policy.tree_rows_max = speculation::limits::tree_rows_max;

@@ -326,6 +326,8 @@ void DraftStep::complete(DraftRows& rows, std::span<Draw> draws,
   if (drawn.empty())
     return;
   chain.spent(share * std::int64_t(drawn.size()), pace_);
+  if (rows.fork)
+    rows.sequence->at.chain->spent(share * std::int64_t(drawn.size()), pace_);
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     const int position = rows.draws + int(i);
     if (drawn[i].failed || lacks_q(rows, draws[i].q))

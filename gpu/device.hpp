@@ -55,6 +55,8 @@ public:
   /// Returns whether `allocate` gives host memory, which the host and other such devices use
   /// directly.
   virtual bool on_host() const { return true; }
+  /// Returns whether the work of one lane lengthens that of another beside it.
+  virtual bool lanes_compete() const { return true; }
   /// Returns whether the device is on another machine: weights, pages, lanes and what memory()
   /// tells are there, while `allocate` gives memory of this host, for data that crosses.
   virtual bool elsewhere() const { return false; }

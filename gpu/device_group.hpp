@@ -30,6 +30,7 @@ public:
   /// Returns the host's memory, or the least device's memory times the number of devices.
   DeviceMemory memory() const override;
   bool on_host() const override { return first().on_host(); }
+  bool lanes_compete() const override { return first().lanes_compete(); }
   /// Allocates memory that every shard reads and writes.
   Result<std::shared_ptr<Buffer>> allocate(std::size_t bytes) override;
   Result<std::shared_ptr<Buffer>> allocate_shared(std::size_t bytes) override {

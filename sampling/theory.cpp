@@ -37,15 +37,22 @@ double fork_hit(double a, int window, double guessed) {
   return chain + guessed * (1 - chain);
 }
 
+double shared_step(double v, double ahead, double sharing) {
+  return v + sharing * std::min(ahead, v / (1 - sharing));
+}
+
 double overlap_rate(double a, int window, double c, double v, double hit, const Way& way) {
-  const double after_hit = std::max(v / way.stages, (window + 1) * c + way.round_trip);
-  const double after_miss = v + window * c + way.round_trip;
+  const double step = shared_step(v, (window + 1) * c, way.sharing);
+  const double after_hit = std::max(step / way.stages, (window + 1) * c + way.round_trip);
+  const double after_miss = step + window * c + way.round_trip;
   return expected_tokens(a, window) / (hit * after_hit + (1 - hit) * after_miss);
 }
 
-double fork_rate(double a, int window, double c, double c_fork, double v, double hit) {
-  const double ready = std::min(double(window), std::floor(v / c_fork + 1e-9));
-  return expected_tokens(a, window) / (v + (1 - hit) * window * c + hit * (window - ready) * c);
+double fork_rate(double a, int window, double c, double c_fork, double v, double hit,
+                 double sharing) {
+  const double step = v / (1 - sharing);
+  const double ready = std::min(double(window), std::floor(step / c_fork + 1e-9));
+  return expected_tokens(a, window) / (step + (1 - hit) * window * c + hit * (window - ready) * c);
 }
 
 double break_even_cost(double a, int window, double v) {

@@ -1,5 +1,6 @@
 #include "scheduling/draft_planning.hpp"
 
+#include "sampling/theory.hpp"
 #include "scheduling/limits.hpp"
 
 #include <algorithm>
@@ -95,8 +96,9 @@ Plan DraftPlanning::plan_for(const Sequence& s) const {
 Plan DraftPlanning::plan_of_drafters(const Sequence& s) const {
   if (config_.drafters.empty() && config_.forms_draft)
     return {};
-  Plan plan = policy_.plan();
-  if (s.spec->speculation != SpeculationMode::automatic) {
+  const bool chooses = s.spec->speculation == SpeculationMode::automatic;
+  Plan plan = chooses ? policy_.plan() : policy_.plan(s.spec->speculation);
+  if (!chooses) {
     plan.mode = s.spec->speculation;
     plan.model = true;
   }
@@ -112,8 +114,7 @@ Plan DraftPlanning::plan_of_drafters(const Sequence& s) const {
     plan.window = s.share->window;
   if (s.share && !s.share->ahead)
     plan.mode = SpeculationMode::sync;
-  const bool ahead =
-      plan.mode == SpeculationMode::overlap && config_.policy.lookahead != Lookahead::none;
+  const bool ahead = plan.mode == SpeculationMode::overlap && plan.lookahead > 0;
   plan.lookahead = ahead ? windows_ahead(plan.window) * (plan.window + 1) : 0;
   if (!ahead || !plan.model)
     plan.fork_rows = 0;
@@ -161,8 +162,7 @@ double DraftPlanning::draft_seconds(int rows) const {
 /// rows: those of the step without windows. waits: windows are waited for, in `overlap`, too.
 speculation::ShareTerms DraftPlanning::share_terms(int rows, double context, bool waits) const {
   const Plan plan = policy_.plan();
-  const bool hidden = !waits && plan.mode == SpeculationMode::overlap &&
-                      config_.policy.lookahead != Lookahead::none;
+  const bool hidden = !waits && plan.mode == SpeculationMode::overlap && policy_.drafts_ahead();
   const base::Duration longest = config_.longest_step();
   speculation::ShareTerms terms;
   terms.rows = rows;
@@ -176,12 +176,15 @@ speculation::ShareTerms DraftPlanning::share_terms(int rows, double context, boo
   terms.scouts = plan.probes ? (rows + limits::scouts_one_in - 1) / limits::scouts_one_in : 0;
   const double pass = draft_seconds(rows);
   const double covered = hidden ? step_seconds(rows, context) : 0;
+  const double sharing = cost_.sharing();
   // A lookahead has one token more, and begins half a pass late: the verdict before it finds the
   // draft in the middle of a pass.
   terms.drafting = [=, this](int window) {
-    const double passes =
-        hidden ? config_.policy.passes(window + 1) + 0.5 : config_.policy.passes(window);
-    return std::max(0.0, passes * pass - covered);
+    if (!hidden)
+      return config_.policy.passes(window) * pass;
+    const double passes = config_.policy.passes(window + 1);
+    const double step = sampling::theory::shared_step(covered, passes * pass, sharing);
+    return step - covered + std::max(0.0, (passes + 0.5) * pass - step);
   };
   terms.seconds = [this, context](int of) { return step_seconds(of, context); };
   return terms;

@@ -24,6 +24,7 @@ struct InFlightBatch {
   std::uint64_t draft = 0; ///< The draft that was to go on after its verdicts.
   SpeculationMode mode = SpeculationMode::off;
   bool model = true;                ///< False when only a look-up beside the model was to draft.
+  base::Duration drafted{};         ///< `drafting()` when the lane's turn came to it.
   std::optional<Verdicts> verdicts; ///< Early verdicts, which wait for those of the batch before.
 
   /// Returns the tokens in the caches that its rows see.
@@ -31,6 +32,14 @@ struct InFlightBatch {
     double sum = 0;
     for (const BatchEntry& entry : batch.entries)
       sum += entry.length;
+    return sum;
+  }
+  /// Returns what the draft has worked on the chains that it judges.
+  base::Duration drafting() const {
+    base::Duration sum{};
+    for (const BatchEntry& entry : batch.entries)
+      if (entry.round.chain)
+        sum += entry.round.chain->busy();
     return sum;
   }
 };

@@ -220,6 +220,7 @@ const InFlightBatch& Scheduler::send(Turn& turn, InFlightBatch made) {
 void Scheduler::expect_in_time(Turn& turn, base::TimePoint begun) {
   InFlightBatch& flight = in_flight_.front();
   flight.sent = begun;
+  flight.drafted = flight.drafting();
   const base::Duration patience = config_.faults.stall_patience;
   if (patience.count() <= 0)
     return;
@@ -243,11 +244,15 @@ void Scheduler::take_front(Turn& turn, const Verdicts& verdicts) {
     return take_error(turn, flight, *verdicts.error);
   Commits commits;
   const std::vector<SequenceId> ended = take_verdicts(turn, flight, verdicts, commits);
-  cost_.observe(verdicts.rows, flight.context(), verdicts.busy);
+  const base::Duration beside = flight.drafting() - flight.drafted;
+  cost_.observe(verdicts.rows, flight.context(), verdicts.busy,
+                config_.policy.shares_device ? beside : base::Duration::zero());
   config_.telemetry->step_cost_error.store(cost_.median_error(), std::memory_order_relaxed);
   if (flight.draft != peers_.draft) // whoever was to write what goes on now is gone
     drafting_.retire_all_chains(turn.now);
-  drafting_.planning.observe(meter_.end(flight, verdicts, turn.now, *config_.telemetry));
+  auto round = meter_.end(flight, verdicts, turn.now, *config_.telemetry);
+  round.sharing = cost_.sharing();
+  drafting_.planning.observe(round);
   for (const SequenceId id : ended)
     end(turn, id);
   go_on(turn, verdicts);

@@ -12,6 +12,7 @@ namespace {
 
 constexpr double memory = 32;             // steps of one size
 constexpr double slope_memory = 256;      // steps
+constexpr double sharing_memory = 4;      // squared steps of the draft's time beside
 constexpr double nearly_as_good = 1.1;    // time per row over the best there is
 constexpr std::size_t errors_between = 8; // the median is taken anew
 
@@ -29,7 +30,7 @@ int StepCost::size_of(int rows) {
 StepCost::Bin& StepCost::bin_of(int rows) {
   const int size = size_of(rows);
   const auto at = std::ranges::lower_bound(bins_, size, {}, &Bin::size);
-  return at != bins_.end() && at->size == size ? *at : *bins_.insert(at, Bin{size, {}, {}, {}});
+  return at != bins_.end() && at->size == size ? *at : *bins_.insert(at, Bin{size, {}, {}, {}, {}});
 }
 
 bool StepCost::knows(int rows) const {
@@ -38,22 +39,36 @@ bool StepCost::knows(int rows) const {
          (above != bins_.begin() && rows <= 2 * std::prev(above)->rows.value);
 }
 
-void StepCost::observe(int rows, double context, base::Duration took) {
-  const double expected = is_measured() ? this->seconds(rows, context) : 0;
+void StepCost::observe(int rows, double context, base::Duration took, base::Duration beside) {
   double seconds = base::seconds(took);
+  const double drafted = std::min(base::seconds(beside), seconds);
+  const double expected = is_measured() ? alone(rows, context) + sharing() * drafted : 0;
   if (is_measured() && seconds > 0)
     note_error(std::abs(expected - seconds) / seconds);
   ++observed_;
   seconds = speculation::unless_stalled(seconds, expected);
+  const double shared = std::min(drafted, seconds);
   Bin& bin = bin_of(rows);
   if (bin.rows.weight > 0) {
     const double more = context - bin.context.value;
+    const double drafting = shared - bin.beside.value;
+    const double longer = seconds - bin.seconds.value;
     context_variance_.add(more * more, 1, slope_memory);
-    context_covariance_.add(more * (seconds - bin.seconds.value), 1, slope_memory);
+    context_covariance_.add(more * (longer - sharing() * drafting), 1, slope_memory);
+    if (drafting != 0 && bin.seconds.value > 0)
+      sharing_.add(std::clamp((longer - per_context_token() * more) / drafting, -1.0, 2.0),
+                   std::pow(drafting / alone(bin), 2), sharing_memory);
   }
   bin.rows.add(rows, 1, memory);
   bin.context.add(context, 1, memory);
   bin.seconds.add(seconds, 1, memory);
+  bin.beside.add(shared, 1, memory);
+  beside_.add(shared, 1, memory);
+}
+
+/// Returns the seconds of a size with nothing beside it, by what is known of sharing now.
+double StepCost::alone(const Bin& bin) const {
+  return bin.seconds.value - sharing() * bin.beside.value;
 }
 
 void StepCost::note_error(double error) {
@@ -77,7 +92,7 @@ double StepCost::per_context_token() const {
 double StepCost::unseen(const Bin& nearest, int rows) const {
   const double scale =
       prior_.is_known() ? prior_.seconds(rows) / prior_.seconds(nearest.rows.value) : 1;
-  return nearest.seconds.value * scale;
+  return alone(nearest) * scale;
 }
 
 double StepCost::below_all(int rows) const {
@@ -85,10 +100,10 @@ double StepCost::below_all(int rows) const {
   if (prior_.is_known() || bins_.size() == 1)
     return unseen(least, rows);
   const Bin& next = bins_[1];
-  const double slope =
-      (next.seconds.value - least.seconds.value) / (next.rows.value - least.rows.value);
-  return std::clamp(least.seconds.value - slope * (least.rows.value - rows),
-                    least.seconds.value * rows / least.rows.value, least.seconds.value);
+  const double seconds = alone(least);
+  const double slope = (alone(next) - seconds) / (next.rows.value - least.rows.value);
+  return std::clamp(seconds - slope * (least.rows.value - rows), seconds * rows / least.rows.value,
+                    seconds);
 }
 
 /// Returns the point on the line between the nearest sizes that were observed. Below all of them a
@@ -96,25 +111,29 @@ double StepCost::below_all(int rows) const {
 StepCost::Point StepCost::at(int rows, bool boldly) const {
   const auto above = std::ranges::upper_bound(bins_, rows, {}, mean_rows);
   if (above == bins_.begin())
-    return {above->context.value, boldly ? below_all(rows) : above->seconds.value};
+    return {above->context.value, boldly ? below_all(rows) : alone(*above)};
   const auto below = std::prev(above);
   const int size = size_of(rows);
   const bool observed = below->size == size || (above != bins_.end() && above->size == size);
   if (boldly && !observed && rows <= 2 * below->rows.value)
     return {below->context.value, unseen(*below, rows)};
   if (above == bins_.end())
-    return {below->context.value, below->seconds.value * rows / below->rows.value};
+    return {below->context.value, alone(*below) * rows / below->rows.value};
   const double share = (rows - below->rows.value) / (above->rows.value - below->rows.value);
   return {std::lerp(below->context.value, above->context.value, share),
-          std::lerp(below->seconds.value, above->seconds.value, share)};
+          std::lerp(alone(*below), alone(*above), share)};
 }
 
-double StepCost::seconds(int rows, double context, bool boldly) const {
+double StepCost::alone(int rows, double context, bool boldly) const {
   if (!is_measured())
     return prior_.seconds(rows);
   const Point known = at(rows, boldly);
   const double more = per_context_token() * (context - known.context);
   return std::max(known.seconds + more, known.seconds / 2);
+}
+
+double StepCost::seconds(int rows, double context) const {
+  return alone(rows, context) + sharing() * beside_.value;
 }
 
 std::optional<base::Duration> StepCost::predict(int rows, double context) const {
@@ -126,12 +145,12 @@ std::optional<base::Duration> StepCost::predict(int rows, double context) const 
 std::optional<base::Duration> StepCost::predict_boldly(int rows, double context) const {
   if (!is_known())
     return std::nullopt;
-  return base::from_seconds(seconds(rows, context, true));
+  return base::from_seconds(alone(rows, context, true));
 }
 
 double StepCost::least_seconds(const Bin& bin, double context) const {
   const double more = per_context_token() * std::min(0.0, context - bin.context.value);
-  return std::max(bin.seconds.value + more, bin.seconds.value / 2);
+  return std::max(alone(bin) + more, alone(bin) / 2);
 }
 
 double StepCost::least_above_all(int rows, double context) const {

@@ -34,24 +34,28 @@ struct StepPrior {
 /// every doubling from there, with straight lines between them, because time over rows is a hinge:
 /// reading the weights at first, arithmetic later. A size ends where a tile of the kernels does, so
 /// that no mean is over both sides of a bend there. Context adds to it in proportion, by what steps
-/// with similar rows show.
+/// with similar rows show, and so does the time that a draft works beside it on the same device.
 class StepCost {
 public:
   explicit StepCost(StepPrior prior = {}) : prior_(prior) {}
 
-  /// context: tokens in the caches, over all sequences of the step.
-  void observe(int rows, double context, base::Duration took);
+  /// context: tokens in the caches, over all sequences of the step. beside: what the draft worked
+  /// during the step on a device that both share.
+  void observe(int rows, double context, base::Duration took, base::Duration beside = {});
+  /// Returns what the draft's time beside a step adds to the step, as a share of that time.
+  double sharing() const { return std::clamp(sharing_.value, 0.0, sharing_max); }
   /// Says whether a step was observed, so that predictions are more than the prior.
   bool is_measured() const { return observed_ > 0; }
   /// Says whether a step of about so many rows, or at least of half as many, was observed.
   bool knows(int rows) const;
-  /// Returns none as long as nothing was observed and there is no prior.
+  /// Predicts a step beside which the draft works as it did lately. Returns none as long as nothing
+  /// was observed and there is no prior.
   std::optional<base::Duration> predict(int rows, double context) const;
 
-  /// Predicts for callers that would try a size that was never observed, since a step will tell: up
-  /// to twice the next smaller one as if the rows between were free, and below all of them on the
-  /// line through the smallest two. Where there is a prior, it says how the nearest size's time
-  /// goes on.
+  /// Predicts a step with nothing beside it, as predict_least does, for callers that would try a
+  /// size that was never observed, since a step will tell: up to twice the next smaller one as if
+  /// the rows between were free, and below all of them on the line through the smallest two. Where
+  /// there is a prior, it says how the nearest size's time goes on.
   std::optional<base::Duration> predict_boldly(int rows, double context) const;
 
   /// Predicts for callers that choose a size and go on with what it takes: the least time that the
@@ -81,7 +85,8 @@ private:
     int size = 0;
     speculation::FadingMean rows;
     speculation::FadingMean context;
-    speculation::FadingMean seconds;
+    speculation::FadingMean seconds; ///< With what the draft's time beside it added.
+    speculation::FadingMean beside;
   };
   struct Point {
     double context = 0;
@@ -91,19 +96,25 @@ private:
   static int size_of(int rows);
   Bin& bin_of(int rows);
   void note_error(double error);
+  double alone(const Bin& bin) const;
+  double alone(int rows, double context, bool boldly = false) const;
   Point at(int rows, bool boldly) const;
   double unseen(const Bin& nearest, int rows) const;
   double below_all(int rows) const;
   double least_seconds(const Bin& bin, double context) const;
   double least_above_all(int rows, double context) const;
   double least_seconds(int rows, double context) const;
-  double seconds(int rows, double context, bool boldly = false) const;
+  double seconds(int rows, double context) const;
   double per_context_token() const;
 
+  static constexpr double sharing_max = 0.95;   // else a step would never end
+  static constexpr double sharing_prior = 0.05; // squared steps of the draft's time
   StepPrior prior_;
   std::vector<Bin> bins_; ///< Observed sizes, the smallest first.
   speculation::FadingMean context_variance_;
   speculation::FadingMean context_covariance_; ///< Covariance with the seconds.
+  speculation::FadingMean beside_;             ///< Of the last steps of all sizes.
+  speculation::FadingMean sharing_{0, sharing_prior};
   std::array<double, 32> errors_{};
   std::size_t observed_ = 0;
   double median_error_ = 0;

@@ -113,7 +113,8 @@ public:
   void end_here() { end_at(drawn()); }
   /// Gives back the rows of q of the positions before this one, which have been judged.
   void release_q(int position);
-  /// Adds lane time spent on tokens of this chain, and publishes how long passes take now.
+  /// Adds lane time spent on tokens of this chain or its forks, and publishes how long passes take
+  /// now.
   void spent(std::chrono::nanoseconds time, const DraftPace& pace);
 
   // The functions from here on are not for the draft's lane alone.

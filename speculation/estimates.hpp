@@ -45,6 +45,7 @@ struct RoundObservation {
   double draft_step_seconds = 0; ///< Lane time of one drafted token; 0: none drafted.
   double fork_step_seconds = 0;  ///< Lane time of a pass that advances forks; 0: there was none.
   double fork_rows = 0;          ///< Forks that it advances.
+  double sharing = 0; ///< What a pass beside a step adds to it, in passes, as far as is known.
 };
 
 /// A mean that forgets: it covers about the last `memory` units of weight.

@@ -26,7 +26,10 @@ constexpr double slope_spread = 20;      // squared tokens: some ten rounds of w
 constexpr int rounds_per_lookahead = 16; // choosing it takes some thousand operations
 constexpr double guesses_wanted = 64;    // rejections, before forks are judged by their odds
 constexpr int rounds_per_tree = 8;
-constexpr int rounds_per_guess = 8; // rounds between looks at guesses, afterwards
+constexpr int rounds_per_guess = 8;      // rounds between looks at guesses, afterwards
+constexpr int rounds_per_look = 16;      // rounds between looks at what passes add to steps
+constexpr int rounds_per_dear_look = 64; // the same, where that is more than they bring
+constexpr double longer_lead = 1.0001;   // a longer window with less than that is not better
 
 } // namespace
 
@@ -72,11 +75,25 @@ double SpeculationPolicy::v(int window) const {
   return plain > 0 ? step_(sequences_ * (window + 1)) / plain : 1;
 }
 
+/// Returns the strategy of the next round, which may be a probe.
+SpeculationPolicy::Strategy SpeculationPolicy::present() const {
+  return load().probe_rounds > 0 && !prefill_ ? load().probed : load().strategy;
+}
+
 Plan SpeculationPolicy::plan() const {
-  const bool probing = load().probe_rounds > 0 && !prefill_;
-  const Strategy strategy = probing ? load().probed : load().strategy;
+  Plan plan = plan_of(present());
+  plan.probes = load().probe_rounds > 0 && !prefill_;
+  return plan;
+}
+
+Plan SpeculationPolicy::plan(SpeculationMode mode) const {
+  return plan_of(strategy_of(mode));
+}
+
+/// Where lookahead is left to the engine, and not free, it is drafted as far as it pays. Now and
+/// then a round does the other thing, to learn what passes add to steps.
+Plan SpeculationPolicy::plan_of(Strategy strategy) const {
   Plan plan;
-  plan.probes = probing;
   plan.window = arm(strategy).choice;
   plan.model = strategy != Strategy::without_model || !options_.lookup;
   if (strategy == Strategy::overlap)
@@ -84,10 +101,14 @@ Plan SpeculationPolicy::plan() const {
   else if (strategy == Strategy::sync || options_.lookup)
     plan.mode = SpeculationMode::sync;
   if (plan.mode == SpeculationMode::overlap && options_.lookahead != Lookahead::none) {
-    if (forks_)
+    const bool looks = options_.shares_device && options_.lookahead == Lookahead::automatic &&
+                       rounds_ % (ahead_pays_ ? rounds_per_look : rounds_per_dear_look) == 0;
+    const bool ahead = ahead_pays_ != looks;
+    const bool forks = forks_ && present() == Strategy::overlap;
+    if (forks && ahead_pays_)
       plan.window = fork_window_;
-    plan.lookahead = plan.window + 1;
-    plan.fork_rows = forks_ ? fork_rows_ * sequences_ : 0;
+    plan.lookahead = ahead ? plan.window + 1 : 0;
+    plan.fork_rows = forks && ahead ? fork_rows_ * sequences_ : 0;
   }
   std::tie(plan.tree_rows, plan.tree_forks) = std::tie(tree_.rows, tree_.forks);
   const bool branches = strategy == Strategy::sync && plan.tree_rows > 0;
@@ -101,6 +122,7 @@ void SpeculationPolicy::observe(const RoundObservation& round) {
   if (round.sequences == 0)
     return;
   estimates_.observe(round);
+  sharing_ = round.sharing;
   enter_load(round.sequences);
   choose_windows();
   if (rounds_ % rounds_per_lookahead == 0)
@@ -202,37 +224,50 @@ double SpeculationPolicy::overlapped_rate(double a, double c, std::span<const do
   const int window = int(v.size()) - 1;
   const double hit = theory::chain_hit(a, window);
   const double tokens = theory::expected_tokens(a, window);
+  const double ahead = options_.passes(window + 1) * c;
   double best = 0;
   for (int waited = 0; waited <= window; ++waited) {
     const double part_hits = theory::chain_hit(a, waited);
     const double there = part_hits / (1 - hit + part_hits); // share of steps that find it all there
-    const auto seconds = [&](double step, double hits) {
-      const double ahead = options_.passes(window + 1) * c;
+    const auto seconds = [&](double alone, double hits, int left) {
+      const double step = theory::shared_step(alone, ahead + options_.passes(left) * c, sharing_);
       // A miss that finds the draft at work waits for half a pass more.
       const double late = waited > 0 && ahead >= step ? c / 2 : 0;
       return hits * std::max(step, ahead) +
              (1 - hits) * (step + options_.passes(waited) * c + late);
     };
-    const double rate =
-        (there * tokens + (1 - there) * theory::expected_tokens(a, waited)) /
-        (there * seconds(v.back(), hit) + (1 - there) * seconds(v[std::size_t(waited)], part_hits));
+    const double rate = (there * tokens + (1 - there) * theory::expected_tokens(a, waited)) /
+                        (there * seconds(v.back(), hit, 0) +
+                         (1 - there) * seconds(v[std::size_t(waited)], part_hits, window - waited));
     best = std::max(best, rate);
   }
   return best;
 }
 
-int SpeculationPolicy::best_overlapped(double a, double c) const {
+/// Returns the window of `overlap`, of equally good ones the shortest, and decides whether anything
+/// is drafted past it: not where a shared device makes waiting for windows the better choice.
+int SpeculationPolicy::choose_overlapped(double a, double c) {
+  struct {
+    double rate = 0;
+    int window = 0;
+  } ahead, waiting;
+  const int first = options_.window.value_or(1);
+  const auto take = [](auto& best, double rate, int window) {
+    if (rate > longer_lead * best.rate)
+      best = {rate, window};
+  };
   std::vector<double> v{1};
-  double best = 0;
-  int window = 1;
-  for (int k = 1; k <= options_.window_limit; ++k) {
+  for (int k = 1; k <= options_.window.value_or(options_.window_limit); ++k) {
     v.push_back(this->v(k));
-    if (const double rate = overlapped_rate(a, c, v); rate > best) {
-      best = rate;
-      window = k;
-    }
+    if (k < first)
+      continue;
+    take(ahead, overlapped_rate(a, c, v), k);
+    take(waiting, theory::expected_tokens(a, k) / (options_.passes(k) * c + v.back()), k);
   }
-  return window;
+  const bool forks = forks_ && present() == Strategy::overlap;
+  const double best = std::max(ahead.rate, forks ? fork_rate_ : 0);
+  ahead_pays_ = sharing_ == 0 || options_.lookahead != Lookahead::automatic || best >= waiting.rate;
+  return ahead_pays_ ? ahead.window : waiting.window;
 }
 
 /// Chooses the window of each mode. What a look-up writes costs nothing.
@@ -246,12 +281,14 @@ void SpeculationPolicy::choose_windows() {
     return least_chance() > 0 ? options_.window_limit
                               : best_window(a, [&](int k) { return options_.passes(k) * c; });
   });
-  choose(Strategy::overlap, [&] { return best_overlapped(a, c); });
+  arm(Strategy::overlap).choice = choose_overlapped(a, c);
   if (options_.lookup)
     choose(Strategy::without_model, [&] { return best_window(estimates_.acceptance(false), {}); });
 }
 
 double SpeculationPolicy::hit(double acceptance, int window) const {
+  if (!ahead_pays_)
+    return 0;
   const double chain = theory::chain_hit(acceptance, window);
   const auto known = std::min(std::size_t(window), covered_.size() - 1);
   return chain + (forks_ ? covered_[known] * (1 - chain) : 0);
@@ -266,7 +303,7 @@ std::vector<double> SpeculationPolicy::hits(double acceptance, int window) const
 
 WindowGains SpeculationPolicy::gains(SpeculationMode mode, double acceptance) const {
   const int limit = std::min(options_.window_limit, WindowGains::tokens_max);
-  if (mode != SpeculationMode::overlap || options_.lookahead == Lookahead::none)
+  if (mode != SpeculationMode::overlap || !drafts_ahead())
     return WindowGains::synchronous(acceptance, limit);
   return WindowGains::overlapped(acceptance, hits(acceptance, limit));
 }

@@ -42,6 +42,7 @@ struct PolicyOptions {
   double prior_cost_ratio = 0.1; ///< c, from the models' sizes.
   bool lookup = false;           ///< A look-up drafts beside the model, at no cost.
   bool early_ends = false;       ///< The draft can end a window early (EarlyEnd).
+  bool shares_device = false;    ///< Passes of the draft lengthen steps that they run beside.
   int block = 0; ///< Tokens that a pass of the draft writes at once, at most; 0: it writes one.
 
   /// Returns how many passes a window takes, or its lookahead.
@@ -71,6 +72,11 @@ public:
   void observe(const RoundObservation& round);
   void observe_guess(int rank) { estimates_.observe_guess(rank); }
   Plan plan() const;
+  /// Returns the plan for requests that ask for this mode, whatever pays. Forks are planned for all
+  /// sequences together, so they have some only while others would.
+  Plan plan(SpeculationMode mode) const;
+  /// Says whether rounds of `overlap` draft past their windows, for all that is known.
+  bool drafts_ahead() const { return options_.lookahead != Lookahead::none && ahead_pays_; }
   /// Returns the odds that forks are weighed with.
   Odds odds() const { return estimates_.odds(); }
 
@@ -137,6 +143,8 @@ private:
   const Arm& arm(Strategy strategy) const { return load().arms[std::size_t(strategy)]; }
   static Strategy strategy_of(SpeculationMode mode);
   static Strategy strategy_of(const RoundObservation& round);
+  Strategy present() const;
+  Plan plan_of(Strategy strategy) const;
   bool open_to(Strategy strategy) const;
   double rate(Strategy strategy) const;
   void enter_load(int sequences);
@@ -145,7 +153,7 @@ private:
   double least_chance() const;
   int best_window(double acceptance, const std::function<double(int)>& drafting) const;
   double overlapped_rate(double a, double c, std::span<const double> v) const;
-  int best_overlapped(double a, double c) const;
+  int choose_overlapped(double a, double c);
   void choose_windows();
   void choose_lookahead();
   void estimate_covered(const Odds& odds);
@@ -180,16 +188,19 @@ private:
   std::array<Load, loads> loads_{};
   std::size_t load_ = 0;
   int sequences_ = 1;
-  bool forks_ = false; ///< Whether `overlap` drafts forks ahead now.
+  double sharing_ = 0;     ///< RoundObservation::sharing
+  bool ahead_pays_ = true; ///< Whether drafting past windows brings more than it adds to steps.
+  bool forks_ = false;     ///< Whether `overlap` drafts forks ahead now.
   /// The share of misses that forks turn into hits, by window.
   std::array<double, WindowGains::tokens_max + 1> covered_{};
   struct {
     int rows = 0;
     int forks = 0; ///< Forks of a sequence in a pass of the draft.
     double least = 0;
-  } tree_;              ///< Rows beside a window of `sync`.
-  int fork_window_ = 0; ///< Window of the forks.
-  int fork_rows_ = 0;   ///< Forks of each sequence in a pass.
+  } tree_;               ///< Rows beside a window of `sync`.
+  int fork_window_ = 0;  ///< Window of the forks.
+  int fork_rows_ = 0;    ///< Forks of each sequence in a pass.
+  double fork_rate_ = 0; ///< What they should bring.
   int rounds_ = 0;
   bool prefill_ = false;                  ///< The last round had a prefill.
   std::optional<Strategy> last_strategy_; ///< None: there is no round to compare with.

@@ -43,7 +43,7 @@ double SpeculationPolicy::fork_rate(double acceptance, int window, int rows, dou
   const double c = cost_ratio();
   const double plain = step_(sequences_);
   const double forks = plain > 0 ? estimates_.fork_seconds(rows * sequences_) / plain : 0;
-  return theory::fork_rate(acceptance, window, c, c + forks, v(window), hit);
+  return theory::fork_rate(acceptance, window, c, c + forks, v(window), hit, sharing_);
 }
 
 /// Returns the best forks. One sequence has all rows. Several share them, and have more as long as
@@ -79,6 +79,7 @@ void SpeculationPolicy::choose_lookahead() {
   const Forks best = best_forks(odds);
   fork_window_ = best.window;
   fork_rows_ = best.rows;
+  fork_rate_ = best.rate;
   estimate_covered(odds);
   double chain_rate = 0; // rated as forks are: whole windows are waited for
   const int first = options_.window.value_or(1);
@@ -86,7 +87,8 @@ void SpeculationPolicy::choose_lookahead() {
   for (int window = first; window <= last; ++window)
     chain_rate =
         std::max(chain_rate, theory::overlap_rate(odds.acceptance, window, cost_ratio(), v(window),
-                                                  theory::chain_hit(odds.acceptance, window)));
+                                                  theory::chain_hit(odds.acceptance, window),
+                                                  {.sharing = sharing_}));
   const double lead = best.rate / chain_rate;
   forks_ = options_.lookahead == Lookahead::fork || lead > (before ? least_lead : clear_lead);
   if (forks_ != before) {

@@ -22,6 +22,7 @@ public:
   const std::string& name() const override { return name_; }
   const std::string& kernel() const override { return profile_.name; }
   DeviceMemory memory() const override { return cpu::host_memory(); }
+  bool lanes_compete() const override { return false; } // Each takes its profile's time.
 
   Result<std::shared_ptr<Buffer>> allocate(std::size_t bytes) override {
     return cpu::allocate_host(bytes);

@@ -362,6 +362,8 @@ TEST_CASE("behind its window the draft writes windows for the likeliest rejectio
       CHECK(drawn_tokens(*fork) == continuation(world, context, *fork));
     }
   CHECK(forks == 3 * (ModelWorld::vocabulary - 2)); // with time, all others that are possible
+  CHECK(base::seconds(at.chain->busy()) ==          // the chain's, or its forks'
+        doctest::Approx(base::seconds(world.telemetry->overlap.sums().draft)));
   CHECK(before > world.pool->ledger().free);
   Frontier next = at; // the verdict: what forks held comes back
   next.epoch = {1, 2};

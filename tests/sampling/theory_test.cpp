@@ -122,6 +122,22 @@ TEST_CASE("A wire is in each answer of sync, and in the misses of overlap alone"
   CHECK(overlap_rate(1, 4, 0.05, 1, 1, {.round_trip = 2}) == doctest::Approx(5 / 2.25));
 }
 
+TEST_CASE("On a shared device what is drafted ahead lengthens the verification") {
+  CHECK(shared_step(1, 0.4, 0) == 1);
+  CHECK(shared_step(1, 0.4, 0.5) == doctest::Approx(1.2));
+  CHECK(shared_step(1, 9, 0.5) == doctest::Approx(2)); // half of it, and the draft as long
+  const Way shared{.sharing = 0.5};
+  const double hit = chain_hit(0.7, 3);
+  CHECK(overlap_rate(0.7, 3, 0.1, 1, hit, shared) ==
+        doctest::Approx(expected_tokens(0.7, 3) / (1.2 + (1 - hit) * 0.3)));
+  CHECK(fork_rate(0.7, 3, 0.1, 0.1, 1, 0.9, 0.5) ==
+        doctest::Approx(expected_tokens(0.7, 3) / (2 + 0.1 * 0.3)));
+  // Lookahead pays where it comes true oftener than a pass beside a step costs.
+  for (const double a : {0.5, 0.7, 0.9, 0.97})
+    CHECK((overlap_rate(a, 3, 0.1, 1, chain_hit(a, 3), shared) > sync_rate(a, 3, 0.1, 1)) ==
+          (3 * chain_hit(a, 3) > 4 * shared.sharing));
+}
+
 TEST_CASE("Forks turn misses into hits by the share that they guess") {
   CHECK(fork_hit(0.8, 4, 0) == chain_hit(0.8, 4));
   CHECK(fork_hit(0.8, 4, 1) == doctest::Approx(1));

@@ -93,6 +93,40 @@ Sequences one_forms() {
 
 } // namespace
 
+TEST_CASE(
+    "a request that asks for a mode has the window of that mode, whatever the engine follows") {
+  SchedulerConfig config = drafting(SpeculationMode::automatic, 1);
+  config.policy.window.reset();
+  config.policy.early_ends = true;
+  Sequences sequences = sequences_of(100);
+  EpochMint epochs(1);
+  StepCost cost;
+  for (const int rows : {1, 2, 4, 8, 16})
+    cost.observe(rows, 12, 10ms);
+  const DraftHealth health(true, {});
+  DraftPlanning planning(config, sequences, epochs, cost, health);
+  speculation::RoundObservation round;
+  round.mode = SpeculationMode::sync;
+  round.sequences = 1;
+  round.window = 4;
+  round.rows = 5;
+  round.tokens = round.judged = 2;
+  round.accepted = 1;
+  round.draft_step_seconds = 0.001;
+  round.round_seconds = 0.014;
+  for (int i = 0; i < 8; ++i)
+    planning.observe(round);
+  Sequence& asks = *sequences.find(1);
+  CHECK(planning.plan_for(asks).mode == SpeculationMode::sync);
+  CHECK(planning.plan_for(asks).window == 16); // its windows end early
+  auto spec = *asks.spec;
+  spec.speculation = SpeculationMode::overlap;
+  asks.spec = std::make_shared<speculation::SequenceSpec>(std::move(spec));
+  CHECK(planning.plan_for(asks).mode == SpeculationMode::overlap);
+  CHECK(planning.plan_for(asks).window < 16);
+  CHECK(planning.plan_for(asks).lookahead == planning.plan_for(asks).window + 1);
+}
+
 TEST_CASE("a form drafts whatever the drafters do, and lengthens windows that are not fixed") {
   SchedulerConfig config = drafting(SpeculationMode::sync, 3);
   config.forms_draft = true;

@@ -413,6 +413,40 @@ TEST_CASE("in overlap nothing is drafted ahead while waiting for windows should 
   }
 }
 
+TEST_CASE("in overlap nothing is drafted ahead that adds more to steps than it brings") {
+  for (const bool shares_device : {true, false}) {
+    SchedulerConfig config = plain();
+    config.policy.mode = SpeculationMode::overlap;
+    config.policy.fork_rows = 0;
+    config.policy.shares_device = shares_device;
+    config.has_draft = true;
+    config.draft_pool = 1;
+    SchedulerSpeculationWorld world(config);
+    world.admit(1, Tokens(3, 1), 400);
+    int ahead = 0;
+    for (int step = 0; step < 100; ++step) {
+      const Batch batch = world.batch();
+      const BatchEntry& entry = batch.entries.at(0);
+      base::Duration beside{};
+      if (const ChainRef& chain = entry.round.chain) {
+        beside = (chain->limit() - chain->window_end()) * 1ms;
+        chain->spent(beside, {1ms, {}});
+      }
+      Verdict verdict = SchedulerSpeculationWorld::verdict(entry, {9});
+      verdict.window = entry.round.window;
+      verdict.judged = std::min(entry.round.window, 1);
+      turn_over(entry, verdict);
+      if (entry.next.chain)
+        draft_up_to(*entry.next.chain, entry.next.chain->limit());
+      ahead += step >= 50 && entry.next.lookahead > 0;
+      const base::Duration took = 10ms + beside / 2;
+      world.now += took;
+      world.answer(batch, {verdict}, took);
+    }
+    CHECK((ahead > 25) == !shares_device);
+  }
+}
+
 TEST_CASE("no forks are planned while a sequence that has begun waits for pages") {
   SchedulerConfig config = drafting(SpeculationMode::overlap, 2);
   config.policy.lookahead = Lookahead::fork;

@@ -64,6 +64,52 @@ TEST_CASE("a machine that became slower is followed") {
   CHECK(base::seconds(*cost.predict(4, 4000)) > 1.8 * base::seconds(machine(4, 4000)));
 }
 
+namespace {
+
+/// A machine whose steps take longer by half of what a draft works beside them. Steps of one row
+/// have had anything beside them, those of 4 never nothing, and those of 9 always nothing.
+StepCost taught_beside_a_draft() {
+  StepCost cost;
+  std::mt19937_64 random(11);
+  std::uniform_real_distribution<double> factor(0.97, 1.03);
+  for (int step = 0; step < 120; ++step) {
+    const int rows = step % 3 == 0 ? 1 : step % 3 == 1 ? 4 : 9;
+    const auto beside = rows == 9 ? 0us : (rows == 1 ? step % 5 : 4 + step % 2) * 2000us;
+    const double seconds = factor(random) * base::seconds(10ms + beside / 2);
+    cost.observe(rows, 0, base::from_seconds(seconds), beside);
+  }
+  return cost;
+}
+
+} // namespace
+
+TEST_CASE("what a draft beside them adds to steps is not taken for the cost of their rows") {
+  const StepCost cost = taught_beside_a_draft();
+  CHECK(cost.sharing() == doctest::Approx(0.5).epsilon(0.1));
+  for (const int rows : {1, 4, 9}) {
+    CAPTURE(rows);
+    CHECK(base::seconds(*cost.predict_boldly(rows, 0)) == doctest::Approx(0.01).epsilon(0.05));
+    CHECK(base::seconds(*cost.predict_least(rows, 0)) == doctest::Approx(0.01).epsilon(0.05));
+  }
+  CHECK(*cost.predict(4, 0) > *cost.predict_boldly(4, 0) + 1ms); // as such steps go
+  CHECK(cost.median_error() < 0.05);
+}
+
+TEST_CASE("a draft beside steps that adds nothing to them changes nothing that is learned") {
+  StepCost cost;
+  StepCost other;
+  std::mt19937_64 random(12);
+  std::uniform_real_distribution<double> factor(0.95, 1.05);
+  for (int step = 0; step < 200; ++step) {
+    const auto took = base::from_seconds(factor(random) * 0.01);
+    cost.observe(1 + step % 4, 0, took, step % 3 * 2ms);
+    other.observe(1 + step % 4, 0, took);
+  }
+  CHECK(cost.sharing() < 0.05);
+  CHECK(base::seconds(*cost.predict(2, 0)) ==
+        doctest::Approx(base::seconds(*other.predict(2, 0))).epsilon(0.01));
+}
+
 TEST_CASE("an objective allows the rows that it has time for, and at least one") {
   const StepCost cost = taught(0);
   const int rows = cost.rows_within(100ms, 0, 528);

@@ -456,6 +456,28 @@ TEST_CASE("Windows are as long as their rows allow, by what steps of so many row
   CHECK(window([](int rows) { return rows <= 4 ? 1.0 : 2.0; }) == 3); // a bend
 }
 
+TEST_CASE("Of windows that are as good overlap has the shortest") {
+  PolicyOptions options;
+  options.mode = SpeculationMode::overlap;
+  options.fork_rows = 0;
+  options.prior_acceptance = 0.2;
+  CHECK(SpeculationPolicy(options, unknown).plan().window < 8);
+}
+
+TEST_CASE("A mode that is asked for has its own window, whatever the policy follows") {
+  const Machine m{.a = 0.5, .c = 0.1};
+  PolicyOptions options = chained();
+  options.early_ends = true;
+  SpeculationPolicy policy = policy_on(m, options);
+  Simulator simulator(14);
+  while (policy.plan().probes || policy.plan().window < 16) // windows of sync end early
+    policy.observe(simulator.round(m, policy.plan()));
+  CHECK(policy.plan().mode == SpeculationMode::sync);
+  CHECK(policy.plan(SpeculationMode::sync).window == 16);
+  CHECK(policy.plan(SpeculationMode::overlap).mode == SpeculationMode::overlap);
+  CHECK(policy.plan(SpeculationMode::overlap).window < 16);
+}
+
 TEST_CASE("The same rounds lead to the same plans") {
   const Machine m{0.75, 0.1, 0.01, 1.1};
   SpeculationPolicy one = policy_on(m);

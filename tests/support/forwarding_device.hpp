@@ -17,6 +17,7 @@ public:
   const std::string& kernel() const override { return device_->kernel(); }
   gpu::DeviceMemory memory() const override { return device_->memory(); }
   bool on_host() const override { return device_->on_host(); }
+  bool lanes_compete() const override { return device_->lanes_compete(); }
   Result<std::shared_ptr<gpu::Buffer>> allocate(std::size_t bytes) override {
     return device_->allocate(bytes);
   }
