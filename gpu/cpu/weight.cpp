@@ -27,6 +27,9 @@ std::size_t element(WeightFormat format, int input, int output) {
 /// memory, so many that the system calls cost nothing.
 constexpr std::size_t numbers_together = std::size_t(1) << 19;
 
+/// Words of the codes of a block, at most: 256 codes of 6 bits.
+constexpr int most_words = gguf::large / mx_block * 6;
+
 int round_up(int value, int to) {
   return (value + to - 1) / to * to;
 }
@@ -252,42 +255,63 @@ void PackedWeight::quantize_lane(const HostMatrix& part, int row, int output) {
 
 void PackedWeight::fill_codes(const HostMatrix& part, int first_output) {
   const ScaledCodes& how = codes();
-  const auto* from = static_cast<const std::byte*>(part.data);
-  const std::size_t bytes = gpu::block_bytes(how.format);
-  ScaledBlock block;
-  for (int r = 0; r < part.rows; ++r)
-    for (int i = 0; i < inputs_ / how.block; ++i, from += bytes) {
-      load_block(how, from, block);
-      fill_block(block, first_output + r, i);
+  const std::size_t row_bytes = stored_row_bytes(part);
+  std::array<ScaledBlock, tile_outputs> blocks;
+  for (int row = 0; row < part.rows;) {
+    const int output = first_output + row;
+    const int rows = std::min(part.rows - row, tile_outputs - output % tile_outputs);
+    const std::span own(blocks.data(), std::size_t(rows));
+    const auto* from = static_cast<const std::byte*>(part.data) + std::size_t(row) * row_bytes;
+    for (int i = 0; i < inputs_ / how.block; ++i, from += gpu::block_bytes(how.format)) {
+      load_blocks(how, from, row_bytes, own);
+      fill_records(own, output, i);
+      fill_words(own, output, i);
     }
+    row += rows;
+  }
 }
 
-void PackedWeight::fill_block(const ScaledBlock& block, int output, int index) {
+void PackedWeight::fill_records(std::span<const ScaledBlock> blocks, int output, int index) {
   const ScaledCodes& how = codes();
+  const auto parts = std::size_t(how.parts() > 1 ? how.parts() : 0);
   const int lane = output % tile_outputs;
-  std::byte* const tile = data_ + std::size_t(output / tile_outputs) * tile_bytes();
-  auto* halves = reinterpret_cast<gguf::half*>(tile + std::size_t(index) * record_bytes()) + lane;
-  *halves = block.scale;
-  if (how.least)
-    halves[tile_outputs] = block.least;
-  auto* bytes =
-      reinterpret_cast<std::int8_t*>(halves - lane + tile_outputs * (1 + how.least)) + lane;
-  for (std::size_t part = 0; how.parts() > 1 && part < std::size_t(how.parts()); ++part) {
-    *bytes = block.scales[part];
-    bytes += tile_outputs;
-    if (how.least) {
-      *bytes = block.leasts[part];
-      bytes += tile_outputs;
+  std::byte* const record = data_ + std::size_t(output / tile_outputs) * tile_bytes() +
+                            std::size_t(index) * record_bytes();
+  auto* halves = reinterpret_cast<gguf::half*>(record) + lane;
+  auto* bytes = reinterpret_cast<std::int8_t*>(record) +
+                tile_outputs * (1 + how.least) * int(sizeof(gguf::half)) + lane;
+  for (const ScaledBlock& block : blocks) {
+    if (how.least)
+      halves[tile_outputs] = block.least;
+    *halves++ = block.scale;
+    std::int8_t* to = bytes++;
+    for (std::size_t part = 0; part < parts; ++part, to += tile_outputs) {
+      *to = block.scales[part];
+      if (how.least)
+        *(to += tile_outputs) = block.leasts[part];
     }
   }
-  std::uint32_t* to =
-      words_of(output / tile_outputs) + lane + index * (how.block / 32 * how.bits * tile_outputs);
-  for (int first = 0; first < how.block; first += 32) {
-    std::uint32_t words[8];
-    pack_words(how.bits, block.codes.data() + first, words);
-    for (int word = 0; word < how.bits; ++word, to += tile_outputs)
-      *to = words[word];
-  }
+}
+
+void PackedWeight::fill_words(std::span<const ScaledBlock> blocks, int output, int index) {
+  const ScaledCodes& how = codes();
+  const int count = how.block / mx_block * how.bits;
+  std::array<std::uint32_t, tile_outputs * most_words> words; // [output][count]
+  with_bits(how.bits, [&](auto bits) {
+    std::uint32_t* to = words.data();
+    for (const ScaledBlock& block : blocks)
+      for (int first = 0; first < how.block; first += mx_block, to += bits)
+        pack_words<bits>(block.codes.data() + first, to);
+  });
+  std::uint32_t* const to = words_of(output / tile_outputs) + index * count * tile_outputs;
+  const std::size_t row_bytes = std::size_t(count) * sizeof(std::uint32_t);
+  const auto* const rows = reinterpret_cast<const std::byte*>(words.data());
+  if (blocks.size() == tile_outputs)
+    return transpose<std::uint32_t>(reinterpret_cast<std::byte*>(to), rows, row_bytes);
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    for (int word = 0; word < count; ++word)
+      to[word * tile_outputs + output % tile_outputs + int(i)] =
+          words[i * std::size_t(count) + std::size_t(word)];
 }
 
 ScaledBlock PackedWeight::read_block(int output, int index) const {

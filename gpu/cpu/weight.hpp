@@ -104,7 +104,8 @@ private:
   static Result<std::shared_ptr<const Weight>> pack_alike(std::span<const HostMatrix> parts);
   void fill(const HostMatrix& part, int first_output);
   void fill_codes(const HostMatrix& part, int first_output);
-  void fill_block(const ScaledBlock& block, int output, int index);
+  void fill_records(std::span<const ScaledBlock> blocks, int output, int index);
+  void fill_words(std::span<const ScaledBlock> blocks, int output, int index);
   ScaledBlock read_block(int output, int index) const;
   MxBlock read_mx_block(int output, int index) const;
   void quantize(const HostMatrix& part, int first_output);
