@@ -10,6 +10,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <mutex>
 #include <vector>
 
 namespace paceline::gpu::cpu {
@@ -23,9 +24,9 @@ std::size_t element(WeightFormat format, int input, int output) {
   return std::size_t(input) * tile_outputs + std::size_t(output);
 }
 
-/// Numbers after which bytes of a matrix are released: so few that the matrix is never all in
-/// memory, so many that the system calls cost nothing.
-constexpr std::size_t numbers_together = std::size_t(1) << 19;
+/// Numbers that are read from a file at a time: so few that they stay in a core's cache until they
+/// are packed, so many that the system calls cost nothing.
+constexpr std::size_t numbers_together = std::size_t(1) << 17;
 
 /// Words of the codes of a block, at most: 256 codes of 6 bits.
 constexpr int most_words = gguf::large / mx_block * 6;
@@ -104,6 +105,20 @@ HostMatrix rows_of(const HostMatrix& all, int begin, int end) {
   return part;
 }
 
+/// Returns rows of a matrix, in `room` if they had to be read.
+Result<HostMatrix> read_rows(const HostMatrix& all, int begin, int end,
+                             std::vector<std::byte>& room) {
+  HostMatrix rows = rows_of(all, begin, end);
+  if (!all.file)
+    return rows;
+  const std::size_t bytes = std::size_t(rows.rows) * stored_row_bytes(rows);
+  room.resize(std::max(room.size(), bytes));
+  const auto read =
+      all.file->read(static_cast<const std::byte*>(rows.data), std::span(room).first(bytes));
+  rows.data = room.data();
+  return read.map([&] { return rows; });
+}
+
 constexpr int one_scale = 127; ///< The code of 2^0.
 
 bool is_moderate(std::uint8_t scale) {
@@ -168,30 +183,39 @@ Result<std::shared_ptr<const Weight>> PackedWeight::pack_alike(std::span<const H
     weight->moderate_.assign(std::size_t(weight->tiles()), 1);
   const auto tile_numbers = std::size_t(weight->padded_inputs()) * tile_outputs;
   const int together = int(std::max<std::size_t>(1, numbers_together / tile_numbers));
+  Result<void> filled;
+  std::mutex failing;
   for_shares(weight->tiles(), weight->bytes(), [&](int first, int last) {
+    std::vector<std::byte> room;
     for (; first < last; first += together)
-      weight->fill_tiles(parts, first, std::min(last, first + together));
+      if (auto some = weight->fill_tiles(parts, first, std::min(last, first + together), room);
+          !some) {
+        const std::lock_guard lock(failing);
+        filled = std::move(some);
+        return;
+      }
   });
-  return weight;
+  return filled.map([&]() -> std::shared_ptr<const Weight> { return weight; });
 }
 
-void PackedWeight::fill_tiles(std::span<const HostMatrix> parts, int first_tile, int last_tile) {
+Result<void> PackedWeight::fill_tiles(std::span<const HostMatrix> parts, int first_tile,
+                                      int last_tile, std::vector<std::byte>& room) {
   int before = 0;
   for (const HostMatrix& part : parts) {
     const int begin = std::max(first_tile * tile_outputs - before, 0);
     const int end = std::min(last_tile * tile_outputs - before, part.rows);
     if (begin < end) {
-      const HostMatrix rows = rows_of(part, begin, end);
+      const auto rows = read_rows(part, begin, end, room);
+      if (!rows)
+        return tl::unexpected(rows.error());
       if (has_scaled_codes(format_))
-        fill_codes(rows, before + begin);
+        fill_codes(*rows, before + begin);
       else
-        is_mx(format_) ? quantize(rows, before + begin) : fill(rows, before + begin);
-      if (part.release)
-        part.release({static_cast<const std::byte*>(rows.data),
-                      std::size_t(rows.rows) * stored_row_bytes(rows)});
+        is_mx(format_) ? quantize(*rows, before + begin) : fill(*rows, before + begin);
     }
     before += part.rows;
   }
+  return {};
 }
 
 void PackedWeight::fill(const HostMatrix& part, int first_output) {

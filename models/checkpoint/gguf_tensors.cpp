@@ -229,7 +229,7 @@ gpu::HostMatrix GgufTensors::as_stored(const GgufTensor& tensor, const RowOrder&
     out.blocks = *format_in(tensor);
   const bool aligned = reinterpret_cast<std::uintptr_t>(out.data) % alignment_of(tensor) == 0;
   if (aligned && order.is_own()) {
-    out.release = release_pages;
+    out.file = &files_->file_of(tensor.name);
     return out;
   }
   std::byte* const copy = keep(tensor.bytes.size());
