@@ -3,6 +3,7 @@
 #include "gpu/device.hpp"
 #include "gpu/kv_pool.hpp"
 #include "gpu/limits.hpp"
+#include "tests/gpu/gguf_weight.hpp"
 #include "tests/gpu/support.hpp"
 
 #include <doctest/doctest.h>
@@ -212,6 +213,25 @@ TEST_CASE("matrices of a file are read once, a part of a large one at a time") {
   const auto torn = device->pack(std::vector{few, matrix});
   REQUIRE(!torn);
   CHECK(torn.error().message == "the file ends early");
+}
+
+TEST_CASE("outputs of GGUF blocks are the numbers of their parts, also where a tile has several") {
+  gpu::testing::Random random(7);
+  for (const ScaledCodes& how : scaled_formats) {
+    CAPTURE(to_string(how.format));
+    const gpu::testing::BlockWeight few(how.format, 7, 512, random);
+    const gpu::testing::BlockWeight many(how.format, 41, 512, random);
+    const auto weight =
+        cpu_device()->pack(std::vector{few.matrix, many.matrix, few.matrix}).value();
+    std::vector<float> values(512);
+    int output = 0;
+    for (const auto* part : {&few, &many, &few})
+      for (int row = 0; row < part->f32.rows; ++row) {
+        dynamic_cast<const cpu::PackedWeight&>(*weight).read_output(output++, values.data());
+        REQUIRE(std::ranges::equal(
+            values, std::span(part->f32.values).subspan(std::size_t(row) * 512, 512)));
+      }
+  }
 }
 
 TEST_CASE("the pool's ledger counts every page once, whoever holds it") {
