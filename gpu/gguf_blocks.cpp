@@ -47,11 +47,13 @@ half negative(half x) {
   return x ^ 0x8000;
 }
 
-/// Sets each code to code(i).
+/// Sets each code to code(run, i), that of element i of a run of 32. Formats take the codes of a
+/// run from the same bits of bytes that follow each other: compilers make vectors of them.
 template <class F>
-void set_codes(ScaledBlock& to, int count, const F& code) {
-  for (int i = 0; i < count; ++i)
-    to.codes[std::size_t(i)] = std::uint8_t(code(i));
+void set_runs(ScaledBlock& to, const F& code) {
+  for (int run = 0; run < large / small; ++run)
+    for (int i = 0; i < small; ++i)
+      to.codes[std::size_t(run * small + i)] = std::uint8_t(code(run, i));
 }
 template <class F>
 void set_scales(ScaledBlock& to, int parts, const F& scale) {
@@ -64,11 +66,13 @@ void set_leasts(ScaledBlock& to, int parts, const F& least) {
     to.leasts[std::size_t(i)] = std::int8_t(least(i));
 }
 
-/// Sets the 32 codes of a block to the four bits that 16 bytes have of each.
-void set_nibbles(ScaledBlock& to, const std::uint8_t* bytes) {
-  set_codes(to, 16, [&](int i) { return low(bytes[i]); });
-  for (std::size_t i = 0; i < 16; ++i)
-    to.codes[16 + i] = std::uint8_t(high(bytes[i]));
+/// Sets 32 codes to the four bits that 16 bytes have of each.
+void set_nibbles(std::uint8_t* codes, const std::uint8_t* bytes) {
+  using Sixteen [[gnu::vector_size(16)]] = std::uint8_t;
+  Sixteen both;
+  std::memcpy(&both, bytes, sizeof both);
+  const Sixteen halves[] = {both & 0xF, both >> 4};
+  std::memcpy(codes, halves, sizeof halves);
 }
 
 void add_fifth_bits(ScaledBlock& to, const std::uint8_t* bits) {
@@ -85,34 +89,38 @@ void set_one_part(ScaledBlock& to, half scale, half least = 0) {
 
 void load(const Q4_0& b, ScaledBlock& out) {
   set_one_part(out, b.scale);
-  set_nibbles(out, b.codes);
+  set_nibbles(out.codes.data(), b.codes);
 }
 
 void load(const Q4_1& b, ScaledBlock& out) {
   set_one_part(out, b.scale, b.least);
-  set_nibbles(out, b.codes);
+  set_nibbles(out.codes.data(), b.codes);
 }
 
 void load(const Q5_0& b, ScaledBlock& out) {
   set_one_part(out, b.scale);
-  set_nibbles(out, b.codes);
+  set_nibbles(out.codes.data(), b.codes);
   add_fifth_bits(out, b.high);
 }
 
 void load(const Q5_1& b, ScaledBlock& out) {
   set_one_part(out, b.scale, b.least);
-  set_nibbles(out, b.codes);
+  set_nibbles(out.codes.data(), b.codes);
   add_fifth_bits(out, b.high);
 }
 
 void load(const Q8_0& b, ScaledBlock& out) {
   set_one_part(out, b.scale);
-  set_codes(out, small, [&](int i) { return b.codes[i]; });
+  std::memcpy(out.codes.data(), b.codes, small);
 }
 
-/// Returns two bits of element i; each 32 bytes hold those of 128 elements.
-int two_bits(const std::uint8_t* codes, int i) {
-  return codes[i / 128 * 32 + i % 32] >> (2 * (i % 128 / 32)) & 3;
+/// Returns two bits of element i of a run; each 32 bytes hold those of four runs.
+int two_bits(const std::uint8_t* codes, int run, int i) {
+  return codes[run / 4 * small + i] >> (2 * (run % 4)) & 3;
+}
+/// Returns a further bit of element i of a run; 32 bytes hold those of all runs.
+int one_bit(const std::uint8_t* bits, int run, int i) {
+  return bits[i] >> run & 1;
 }
 
 void load(const Q2_K& b, ScaledBlock& out) {
@@ -120,7 +128,7 @@ void load(const Q2_K& b, ScaledBlock& out) {
   out.least = negative(b.least);
   set_scales(out, large / 16, [&](int i) { return low(b.scales[i]); });
   set_leasts(out, large / 16, [&](int i) { return high(b.scales[i]); });
-  set_codes(out, large, [&](int i) { return two_bits(b.codes, i); });
+  set_runs(out, [&](int run, int i) { return two_bits(b.codes, run, i); });
 }
 
 void load(const Q3_K& b, ScaledBlock& out) {
@@ -131,8 +139,9 @@ void load(const Q3_K& b, ScaledBlock& out) {
     const int high_bits = b.scales[8 + i % 4] >> (2 * (i / 4)) & 3;
     return (low_bits | high_bits << 4) - 32;
   });
-  set_codes(out, large,
-            [&](int i) { return two_bits(b.codes, i) | (b.high[i % 32] >> (i / 32) & 1) << 2; });
+  set_runs(out, [&](int run, int i) {
+    return two_bits(b.codes, run, i) | one_bit(b.high, run, i) << 2;
+  });
 }
 
 /// Sets eight scales and eight least values of six bits each. The first four of either are the low
@@ -147,40 +156,40 @@ void set_six_bits(ScaledBlock& to, const std::uint8_t* bytes) {
   });
 }
 
-/// Returns the four bits of element i; each 32 bytes hold those of 64 elements.
-int four_bits(const std::uint8_t* codes, int i) {
-  const std::uint8_t byte = codes[i / 64 * 32 + i % 32];
-  return i % 64 < 32 ? low(byte) : high(byte);
+/// Returns the four bits of element i of a run; each 32 bytes hold those of two runs.
+int four_bits(const std::uint8_t* codes, int run, int i) {
+  return codes[run / 2 * small + i] >> (4 * (run % 2)) & 0xF;
 }
 
 void load(const Q4_K& b, ScaledBlock& out) {
   out.scale = b.scale;
   out.least = negative(b.least);
   set_six_bits(out, b.scales);
-  set_codes(out, large, [&](int i) { return four_bits(b.codes, i); });
+  set_runs(out, [&](int run, int i) { return four_bits(b.codes, run, i); });
 }
 
 void load(const Q5_K& b, ScaledBlock& out) {
   out.scale = b.scale;
   out.least = negative(b.least);
   set_six_bits(out, b.scales);
-  set_codes(out, large,
-            [&](int i) { return four_bits(b.codes, i) | (b.high[i % 32] >> (i / 32) & 1) << 4; });
+  set_runs(out, [&](int run, int i) {
+    return four_bits(b.codes, run, i) | one_bit(b.high, run, i) << 4;
+  });
 }
 
 void load(const Q6_K& b, ScaledBlock& out) {
   out.scale = b.scale;
   out.least = 0;
   set_scales(out, large / 16, [&](int i) { return b.scales[i]; });
-  set_codes(out, large, [&](int i) {
-    const std::uint8_t byte = b.low[i / 128 * 64 + i % 64];
-    return (i % 128 < 64 ? low(byte) : high(byte)) | two_bits(b.high, i) << 4;
+  set_runs(out, [&](int run, int i) { // The low bits of runs that are two apart share bytes.
+    const std::uint8_t byte = b.low[(run / 4 * 2 + run % 2) * small + i];
+    return (byte >> (run % 4 / 2 * 4) & 0xF) | two_bits(b.high, run, i) << 4;
   });
 }
 
 void load(const Iq4Nl& b, ScaledBlock& out) {
   set_one_part(out, b.scale);
-  set_nibbles(out, b.codes);
+  set_nibbles(out.codes.data(), b.codes);
 }
 
 void load(const Iq4Xs& b, ScaledBlock& out) {
@@ -191,7 +200,8 @@ void load(const Iq4Xs& b, ScaledBlock& out) {
     const int high_bits = b.high[i / 4] >> (2 * (i % 4)) & 3;
     return (low_bits | high_bits << 4) - 32;
   });
-  set_codes(out, large, [&](int i) { return nibble(b.codes + i / 32 * 16, i % 32); });
+  for (int run = 0; run < large / small; ++run)
+    set_nibbles(out.codes.data() + run * small, b.codes + run * small / 2);
 }
 
 template <class Block>
@@ -255,11 +265,12 @@ std::size_t block_bytes(GgufFormat format) noexcept {
   return with_block(format, [](const auto& block) { return sizeof block; });
 }
 
-void load_block(const ScaledCodes& how, const std::byte* block, ScaledBlock& to) {
+void load_blocks(const ScaledCodes& how, const std::byte* first, std::size_t stride,
+                 std::span<ScaledBlock> to) {
   with_block(how.format, [&](auto own) {
-    std::memcpy(&own, block, sizeof own);
     if constexpr (has_codes<decltype(own)>)
-      load(own, to);
+      for (std::size_t i = 0; i < to.size(); ++i)
+        load(*reinterpret_cast<const decltype(own)*>(first + i * stride), to[i]);
   });
 }
 

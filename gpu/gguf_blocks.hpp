@@ -8,6 +8,7 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace paceline::gpu {
 
@@ -77,8 +78,10 @@ struct ScaledBlock {
   std::array<std::int8_t, gguf::large / 16> leasts{};
   std::array<std::uint8_t, gguf::large> codes{};
 };
-/// Unpacks a block. What its format has none of stays as it is in `to`: other parts, other codes.
-void load_block(const ScaledCodes& how, const std::byte* block, ScaledBlock& to);
+/// Unpacks blocks, each `stride` bytes behind the one before, aligned as their halves are. What
+/// their format has none of stays as it is in `to`: other parts, other codes.
+void load_blocks(const ScaledCodes& how, const std::byte* first, std::size_t stride,
+                 std::span<ScaledBlock> to);
 /// Decodes an unpacked block. values: [how.block]
 void decode_block(const ScaledCodes& how, const ScaledBlock& block, float* values);
 

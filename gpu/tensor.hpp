@@ -46,6 +46,15 @@ struct Quantization {
   bool operator==(const Quantization&) const = default;
 };
 
+/// What matrices of the host are mapped from. Reading it costs less than the faults of a mapping's
+/// pages, and leaves none of them in memory.
+class HostFile {
+public:
+  virtual ~HostFile() = default;
+  /// Copies mapped bytes, from `from` on. Threads: any.
+  virtual Result<void> read(const std::byte* from, std::span<std::byte> to) const = 0;
+};
+
 /// A matrix in host memory as a checkpoint has it: [rows, cols], row-major, dense.
 struct HostMatrix {
   DType dtype = DType::f32;
@@ -62,9 +71,8 @@ struct HostMatrix {
   /// Whether rows that are multiplied with it are rounded to 8 bits, if the format's codes are
   /// integers and the device can do that; else they are rounded as the format says.
   bool int8_rows = false;
-  /// Called from any thread by `pack`, with bytes of `data` that were read and are not needed
-  /// again; null: not called.
-  void (*release)(std::span<const std::byte> read) = nullptr;
+  /// What `data` is mapped from, for `pack` to read; null: `data` is memory of its own.
+  const HostFile* file = nullptr;
 
   WeightFormat format() const; ///< The format in which it is packed.
 };

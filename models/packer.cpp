@@ -106,7 +106,7 @@ private:
           take(bytes_of(m.block_scales) + gpu::blocks_of(cols.first), m.rows,
                std::size_t(gpu::blocks_of(m.cols)), std::size_t(gpu::blocks_of(cols.count))));
     m.cols = cols.count;
-    m.release = nullptr; // the data is our copy
+    m.file = nullptr; // the data is our copy
     return m;
   }
 

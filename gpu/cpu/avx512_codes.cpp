@@ -211,17 +211,6 @@ float* sums_of(std::byte* staged, int rows, const PackedWeight& w) {
   return reinterpret_cast<float*>(staged + std::size_t(rows) * row_bytes(w));
 }
 
-/// Calls f(a constant with the number of bits).
-template <class F>
-void with_bits(int bits, const F& f) {
-  switch (bits) {
-  case 4: return f(std::integral_constant<int, 4>());
-  case 5: return f(std::integral_constant<int, 5>());
-  case 6: return f(std::integral_constant<int, 6>());
-  default: return f(std::integral_constant<int, 8>());
-  }
-}
-
 CodeTable make_table(const ScaledCodes& how) {
   return CodeTable(how.bits, [&](std::uint8_t code) { return how.number(code); });
 }

@@ -6,11 +6,6 @@
 namespace paceline::gpu::cpu {
 namespace {
 
-std::uint32_t four_bytes(const std::uint8_t* from) {
-  std::uint32_t bytes;
-  std::memcpy(&bytes, from, sizeof(bytes));
-  return bytes;
-}
 constexpr std::uint32_t low_bits = 0x0F0F0F0Fu;
 constexpr std::uint32_t pair_bits = 0x03030303u;
 constexpr std::uint32_t single_bits = 0x01010101u;
@@ -45,33 +40,6 @@ const SixBits& six_bits(WeightFormat format) {
   return format == WeightFormat::mxfp6 ? e2m3_bits : e3m2_bits;
 }
 
-void pack_words(int bits, const std::uint8_t* codes, std::uint32_t* words) {
-  if (bits == 8) {
-    std::memcpy(words, codes, mx_block);
-    return;
-  }
-  if (bits == 4) {
-    for (int first = 0; first < mx_block; first += 8) {
-      const std::uint32_t four = four_bytes(codes + first) & low_bits;
-      *words++ = four | (four_bytes(codes + first + 4) & low_bits) << 4;
-    }
-    return;
-  }
-  const int run = bits == 6 ? 16 : 32; // Codes after which the order repeats itself.
-  const int above = bits - 4;          // Bits of a code that are in a run's last word.
-  const std::uint32_t above_bits = above == 1 ? single_bits : pair_bits;
-  for (int first = 0; first < mx_block; first += run) {
-    std::uint32_t last = 0;
-    for (int four = 0; four < run / 4; ++four) {
-      const std::uint32_t all = four_bytes(codes + first + 4 * four);
-      words[four / 2] = four % 2 == 0 ? all & low_bits : words[four / 2] | (all & low_bits) << 4;
-      last |= (all >> 4 & above_bits) << above * four;
-    }
-    words += run / 8;
-    *words++ = last;
-  }
-}
-
 void unpack_words(int bits, const std::uint32_t* words, std::uint8_t* codes) {
   if (bits == 8) {
     std::memcpy(codes, words, mx_block);
@@ -93,11 +61,11 @@ void unpack_words(int bits, const std::uint32_t* words, std::uint8_t* codes) {
 
 void pack_words(WeightFormat format, const std::uint8_t* codes, std::uint32_t* words) {
   if (element_bits(format) != 6)
-    return pack_words(element_bits(format), codes, words);
+    return with_bits(element_bits(format), [&](auto bits) { pack_words<bits>(codes, words); });
   std::uint8_t split[mx_block];
   std::transform(codes, codes + mx_block, split,
                  [&](std::uint8_t code) { return six_bits(format).of_code[code]; });
-  pack_words(6, split, words);
+  pack_words<6>(split, words);
 }
 
 void unpack_words(WeightFormat format, const std::uint32_t* words, std::uint8_t* codes) {

@@ -10,6 +10,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <mutex>
 #include <vector>
 
 namespace paceline::gpu::cpu {
@@ -23,9 +24,12 @@ std::size_t element(WeightFormat format, int input, int output) {
   return std::size_t(input) * tile_outputs + std::size_t(output);
 }
 
-/// Numbers after which bytes of a matrix are released: so few that the matrix is never all in
-/// memory, so many that the system calls cost nothing.
-constexpr std::size_t numbers_together = std::size_t(1) << 19;
+/// Numbers that are read from a file at a time: so few that they stay in a core's cache until they
+/// are packed, so many that the system calls cost nothing.
+constexpr std::size_t numbers_together = std::size_t(1) << 17;
+
+/// Words of the codes of a block, at most: 256 codes of 6 bits.
+constexpr int most_words = gguf::large / mx_block * 6;
 
 int round_up(int value, int to) {
   return (value + to - 1) / to * to;
@@ -101,6 +105,20 @@ HostMatrix rows_of(const HostMatrix& all, int begin, int end) {
   return part;
 }
 
+/// Returns rows of a matrix, in `room` if they had to be read.
+Result<HostMatrix> read_rows(const HostMatrix& all, int begin, int end,
+                             std::vector<std::byte>& room) {
+  HostMatrix rows = rows_of(all, begin, end);
+  if (!all.file)
+    return rows;
+  const std::size_t bytes = std::size_t(rows.rows) * stored_row_bytes(rows);
+  room.resize(std::max(room.size(), bytes));
+  const auto read =
+      all.file->read(static_cast<const std::byte*>(rows.data), std::span(room).first(bytes));
+  rows.data = room.data();
+  return read.map([&] { return rows; });
+}
+
 constexpr int one_scale = 127; ///< The code of 2^0.
 
 bool is_moderate(std::uint8_t scale) {
@@ -165,30 +183,39 @@ Result<std::shared_ptr<const Weight>> PackedWeight::pack_alike(std::span<const H
     weight->moderate_.assign(std::size_t(weight->tiles()), 1);
   const auto tile_numbers = std::size_t(weight->padded_inputs()) * tile_outputs;
   const int together = int(std::max<std::size_t>(1, numbers_together / tile_numbers));
+  Result<void> filled;
+  std::mutex failing;
   for_shares(weight->tiles(), weight->bytes(), [&](int first, int last) {
+    std::vector<std::byte> room;
     for (; first < last; first += together)
-      weight->fill_tiles(parts, first, std::min(last, first + together));
+      if (auto some = weight->fill_tiles(parts, first, std::min(last, first + together), room);
+          !some) {
+        const std::lock_guard lock(failing);
+        filled = std::move(some);
+        return;
+      }
   });
-  return weight;
+  return filled.map([&]() -> std::shared_ptr<const Weight> { return weight; });
 }
 
-void PackedWeight::fill_tiles(std::span<const HostMatrix> parts, int first_tile, int last_tile) {
+Result<void> PackedWeight::fill_tiles(std::span<const HostMatrix> parts, int first_tile,
+                                      int last_tile, std::vector<std::byte>& room) {
   int before = 0;
   for (const HostMatrix& part : parts) {
     const int begin = std::max(first_tile * tile_outputs - before, 0);
     const int end = std::min(last_tile * tile_outputs - before, part.rows);
     if (begin < end) {
-      const HostMatrix rows = rows_of(part, begin, end);
+      const auto rows = read_rows(part, begin, end, room);
+      if (!rows)
+        return tl::unexpected(rows.error());
       if (has_scaled_codes(format_))
-        fill_codes(rows, before + begin);
+        fill_codes(*rows, before + begin);
       else
-        is_mx(format_) ? quantize(rows, before + begin) : fill(rows, before + begin);
-      if (part.release)
-        part.release({static_cast<const std::byte*>(rows.data),
-                      std::size_t(rows.rows) * stored_row_bytes(rows)});
+        is_mx(format_) ? quantize(*rows, before + begin) : fill(*rows, before + begin);
     }
     before += part.rows;
   }
+  return {};
 }
 
 void PackedWeight::fill(const HostMatrix& part, int first_output) {
@@ -252,42 +279,63 @@ void PackedWeight::quantize_lane(const HostMatrix& part, int row, int output) {
 
 void PackedWeight::fill_codes(const HostMatrix& part, int first_output) {
   const ScaledCodes& how = codes();
-  const auto* from = static_cast<const std::byte*>(part.data);
-  const std::size_t bytes = gpu::block_bytes(how.format);
-  ScaledBlock block;
-  for (int r = 0; r < part.rows; ++r)
-    for (int i = 0; i < inputs_ / how.block; ++i, from += bytes) {
-      load_block(how, from, block);
-      fill_block(block, first_output + r, i);
+  const std::size_t row_bytes = stored_row_bytes(part);
+  std::array<ScaledBlock, tile_outputs> blocks;
+  for (int row = 0; row < part.rows;) {
+    const int output = first_output + row;
+    const int rows = std::min(part.rows - row, tile_outputs - output % tile_outputs);
+    const std::span own(blocks.data(), std::size_t(rows));
+    const auto* from = static_cast<const std::byte*>(part.data) + std::size_t(row) * row_bytes;
+    for (int i = 0; i < inputs_ / how.block; ++i, from += gpu::block_bytes(how.format)) {
+      load_blocks(how, from, row_bytes, own);
+      fill_records(own, output, i);
+      fill_words(own, output, i);
     }
+    row += rows;
+  }
 }
 
-void PackedWeight::fill_block(const ScaledBlock& block, int output, int index) {
+void PackedWeight::fill_records(std::span<const ScaledBlock> blocks, int output, int index) {
   const ScaledCodes& how = codes();
+  const auto parts = std::size_t(how.parts() > 1 ? how.parts() : 0);
   const int lane = output % tile_outputs;
-  std::byte* const tile = data_ + std::size_t(output / tile_outputs) * tile_bytes();
-  auto* halves = reinterpret_cast<gguf::half*>(tile + std::size_t(index) * record_bytes()) + lane;
-  *halves = block.scale;
-  if (how.least)
-    halves[tile_outputs] = block.least;
-  auto* bytes =
-      reinterpret_cast<std::int8_t*>(halves - lane + tile_outputs * (1 + how.least)) + lane;
-  for (std::size_t part = 0; how.parts() > 1 && part < std::size_t(how.parts()); ++part) {
-    *bytes = block.scales[part];
-    bytes += tile_outputs;
-    if (how.least) {
-      *bytes = block.leasts[part];
-      bytes += tile_outputs;
+  std::byte* const record = data_ + std::size_t(output / tile_outputs) * tile_bytes() +
+                            std::size_t(index) * record_bytes();
+  auto* halves = reinterpret_cast<gguf::half*>(record) + lane;
+  auto* bytes = reinterpret_cast<std::int8_t*>(record) +
+                tile_outputs * (1 + how.least) * int(sizeof(gguf::half)) + lane;
+  for (const ScaledBlock& block : blocks) {
+    if (how.least)
+      halves[tile_outputs] = block.least;
+    *halves++ = block.scale;
+    std::int8_t* to = bytes++;
+    for (std::size_t part = 0; part < parts; ++part, to += tile_outputs) {
+      *to = block.scales[part];
+      if (how.least)
+        *(to += tile_outputs) = block.leasts[part];
     }
   }
-  std::uint32_t* to =
-      words_of(output / tile_outputs) + lane + index * (how.block / 32 * how.bits * tile_outputs);
-  for (int first = 0; first < how.block; first += 32) {
-    std::uint32_t words[8];
-    pack_words(how.bits, block.codes.data() + first, words);
-    for (int word = 0; word < how.bits; ++word, to += tile_outputs)
-      *to = words[word];
-  }
+}
+
+void PackedWeight::fill_words(std::span<const ScaledBlock> blocks, int output, int index) {
+  const ScaledCodes& how = codes();
+  const int count = how.block / mx_block * how.bits;
+  std::array<std::uint32_t, tile_outputs * most_words> words; // [output][count]
+  with_bits(how.bits, [&](auto bits) {
+    std::uint32_t* to = words.data();
+    for (const ScaledBlock& block : blocks)
+      for (int first = 0; first < how.block; first += mx_block, to += bits)
+        pack_words<bits>(block.codes.data() + first, to);
+  });
+  std::uint32_t* const to = words_of(output / tile_outputs) + index * count * tile_outputs;
+  const std::size_t row_bytes = std::size_t(count) * sizeof(std::uint32_t);
+  const auto* const rows = reinterpret_cast<const std::byte*>(words.data());
+  if (blocks.size() == tile_outputs)
+    return transpose<std::uint32_t>(reinterpret_cast<std::byte*>(to), rows, row_bytes);
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    for (int word = 0; word < count; ++word)
+      to[word * tile_outputs + output % tile_outputs + int(i)] =
+          words[i * std::size_t(count) + std::size_t(word)];
 }
 
 ScaledBlock PackedWeight::read_block(int output, int index) const {

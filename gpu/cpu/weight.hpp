@@ -100,11 +100,13 @@ public:
 
 private:
   PackedWeight(WeightFormat format, int outputs, int inputs);
-  void fill_tiles(std::span<const HostMatrix> parts, int first_tile, int last_tile);
+  Result<void> fill_tiles(std::span<const HostMatrix> parts, int first_tile, int last_tile,
+                          std::vector<std::byte>& room);
   static Result<std::shared_ptr<const Weight>> pack_alike(std::span<const HostMatrix> parts);
   void fill(const HostMatrix& part, int first_output);
   void fill_codes(const HostMatrix& part, int first_output);
-  void fill_block(const ScaledBlock& block, int output, int index);
+  void fill_records(std::span<const ScaledBlock> blocks, int output, int index);
+  void fill_words(std::span<const ScaledBlock> blocks, int output, int index);
   ScaledBlock read_block(int output, int index) const;
   MxBlock read_mx_block(int output, int index) const;
   void quantize(const HostMatrix& part, int first_output);

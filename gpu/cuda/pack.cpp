@@ -84,7 +84,7 @@ void put_scaled(const HostMatrix& part, int row, int output, std::byte* tile) {
       std::size_t(row) * std::size_t(part.cols / how.block) * block_bytes(how.format);
   ScaledBlock block;
   for (int first = 0; first < part.cols; first += how.block, from += block_bytes(how.format)) {
-    load_block(how, from, block);
+    load_blocks(how, from, 0, {&block, 1});
     put_record(format, block, output, first, tile);
     for (int i = 0; i < how.block; ++i)
       put_code(format, block.codes[std::size_t(i)], output, first + i, tile);

@@ -98,7 +98,7 @@ Result<gpu::HostMatrix> ExpertStacks::blocks(const std::string& stack, TensorKey
   out.quantization = gpu::Quantization{WeightFormat::mxfp4};
   out.block_scales = reinterpret_cast<const std::uint8_t*>(
       every(stack, (*scales)->bytes.data() + begin * scale_row, own.step, rows, scale_row));
-  out.release = out.data == from ? release_pages : nullptr;
+  out.file = out.data == from ? &files_->file_of(names[0]) : nullptr;
   return out;
 }
 

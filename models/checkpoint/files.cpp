@@ -35,14 +35,16 @@ struct Descriptor {
 
 } // namespace
 
-MappedFile::MappedFile(std::string path, std::span<const std::byte> bytes)
-    : path_(std::move(path)), bytes_(bytes) {}
+MappedFile::MappedFile(std::string path, int descriptor, std::span<const std::byte> bytes)
+    : path_(std::move(path)), descriptor_(descriptor), bytes_(bytes) {}
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)), bytes_(std::exchange(other.bytes_, {})) {}
+    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)),
+      bytes_(std::exchange(other.bytes_, {})) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(path_, other.path_);
+  std::swap(descriptor_, other.descriptor_);
   std::swap(bytes_, other.bytes_);
   return *this;
 }
@@ -50,6 +52,24 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 MappedFile::~MappedFile() {
   if (!bytes_.empty())
     ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  if (descriptor_ >= 0)
+    ::close(descriptor_);
+}
+
+Result<void> MappedFile::read(const std::byte* from, std::span<std::byte> to) const {
+  while (!to.empty()) {
+    const ssize_t count = ::pread(descriptor_, to.data(), to.size(), from - bytes_.data());
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count <= 0)
+      return fail(ErrorCode::unavailable,
+                  fmt::format("cannot read {} ({})", shown_path(path_),
+                              count < 0 ? std::strerror(errno) : "it has become shorter"),
+                  "leave the file as it is while a model is loaded");
+    from += count;
+    to = to.subspan(std::size_t(count));
+  }
+  return {};
 }
 
 Result<MappedFile> MappedFile::open(const std::string& path) {
@@ -59,7 +79,7 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
                 fmt::format("cannot read {} ({})", shown_path(path), std::strerror(why)), hint);
   };
   // Non-blocking: opening a pipe must not wait for a writer.
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   struct stat status {};
   if (file.number < 0 || ::fstat(file.number, &status) != 0)
     return cannot("check the model's folder and its permissions");
@@ -68,11 +88,12 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
                 "give a .gguf file, or the folder of a checkpoint");
   const auto size = std::size_t(status.st_size);
   if (size == 0)
-    return MappedFile(path, {});
+    return MappedFile(path, -1, {});
   void* at = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number, 0);
   if (at == MAP_FAILED)
     return cannot("check the free address space");
-  MappedFile mapped(path, {static_cast<const std::byte*>(at), size});
+  MappedFile mapped(path, std::exchange(file.number, -1),
+                    {static_cast<const std::byte*>(at), size});
   if (is_lfs_pointer(mapped.text()))
     return fail(ErrorCode::invalid_argument,
                 shown_path(path) + " is a pointer of git-lfs, not the file itself",

@@ -1,6 +1,7 @@
 // Files made by strangers: they are mapped, and read within bounds.
 #pragma once
 
+#include "gpu/tensor.hpp"
 #include "paceline/error.hpp"
 
 #include <boost/json/object.hpp>
@@ -13,24 +14,26 @@
 
 namespace paceline::models {
 
-/// A file mapped for reading. It must not shrink while it is mapped; nothing here guards against
+/// A file mapped for reading. It must not shrink while it is mapped; only `read` guards against
 /// that.
-class MappedFile {
+class MappedFile final : public gpu::HostFile {
 public:
   static Result<MappedFile> open(const std::string& path);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
-  ~MappedFile();
+  ~MappedFile() override;
 
   const std::string& path() const { return path_; }
   std::span<const std::byte> bytes() const { return bytes_; }
   std::string_view text() const {
     return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()};
   }
+  Result<void> read(const std::byte* from, std::span<std::byte> to) const override;
 
 private:
-  MappedFile(std::string path, std::span<const std::byte> bytes);
+  MappedFile(std::string path, int descriptor, std::span<const std::byte> bytes);
   std::string path_;
+  int descriptor_; ///< -1: the file is empty, or was moved.
   std::span<const std::byte> bytes_;
 };
 

@@ -135,6 +135,10 @@ const GgufValue* GgufFiles::find(std::string_view key) const {
   return at == metadata_.end() ? nullptr : &at->second;
 }
 
+const MappedFile& GgufFiles::file_of(std::string_view tensor) const {
+  return files_[tensors_.find(tensor)->second.file];
+}
+
 const GgufTensor* GgufFiles::tensor(std::string_view name) const {
   const auto at = tensors_.find(name);
   return at == tensors_.end() ? nullptr : &at->second.stored;

@@ -43,6 +43,8 @@ public:
   using Tensors = std::map<std::string, Tensor, std::less<>>;
   const Tensors& tensors() const { return tensors_; }
   const GgufTensor* tensor(std::string_view name) const;
+  /// Returns the file of a tensor that is there.
+  const MappedFile& file_of(std::string_view tensor) const;
 
   /// Makes an error that names the file: the one of `tensor`, or the first.
   tl::unexpected<Error> wrong(std::string_view what, std::string_view tensor = {},

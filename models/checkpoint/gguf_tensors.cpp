@@ -1,5 +1,6 @@
 #include "models/checkpoint/gguf_tensors.hpp"
 
+#include "gpu/gguf_blocks.hpp"
 #include "gpu/shares.hpp"
 #include "models/checkpoint/gguf_architecture.hpp"
 #include "models/checkpoint/gguf_names.hpp"
@@ -39,6 +40,14 @@ GgufTensor slice_of(const GgufTensor& all, int expert) {
 bool same_bytes(const GgufTensor* a, const GgufTensor* b) {
   return a && b && a->type == b->type && a->shape == b->shape &&
          std::memcmp(a->bytes.data(), b->bytes.data(), a->bytes.size()) == 0;
+}
+
+/// Returns the alignment of the tensor's numbers, or of the halves of its blocks.
+std::size_t alignment_of(const GgufTensor& tensor) {
+  if (const auto* dtype = std::get_if<gpu::DType>(&tensor.type))
+    return gpu::size_of(*dtype);
+  const bool has_halves = gpu::block_bytes(*format_in(tensor)) % sizeof(gpu::gguf::half) == 0;
+  return has_halves ? sizeof(gpu::gguf::half) : 1;
 }
 
 std::size_t row_bytes(const GgufTensor& tensor) {
@@ -218,10 +227,9 @@ gpu::HostMatrix GgufTensors::as_stored(const GgufTensor& tensor, const RowOrder&
                       int(tensor.shape[1])};
   if (!dtype)
     out.blocks = *format_in(tensor);
-  const bool aligned =
-      !dtype || reinterpret_cast<std::uintptr_t>(out.data) % gpu::size_of(*dtype) == 0;
+  const bool aligned = reinterpret_cast<std::uintptr_t>(out.data) % alignment_of(tensor) == 0;
   if (aligned && order.is_own()) {
-    out.release = release_pages;
+    out.file = &files_->file_of(tensor.name);
     return out;
   }
   std::byte* const copy = keep(tensor.bytes.size());

@@ -125,7 +125,7 @@ Result<gpu::HostMatrix> QuantizedWeights::blocks(const TensorEntry& codes, Weigh
   gpu::HostMatrix out{gpu::DType::f32, codes.bytes.data(), rows, cols};
   out.quantization = gpu::Quantization{format};
   out.block_scales = bytes_of(**scales);
-  out.release = release_pages;
+  out.file = &files_->file_of(codes.name);
   return out;
 }
 

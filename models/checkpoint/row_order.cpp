@@ -70,7 +70,7 @@ gpu::HostMatrix OrderedMatrices::ordered(const gpu::HostMatrix& stored, const Ro
   if (stored.block_scales)
     out.block_scales = reinterpret_cast<const std::uint8_t*>(
         take(stored.block_scales, stored.rows, std::size_t(gpu::blocks_of(stored.cols)), order));
-  out.release = nullptr; // the data is our copy
+  out.file = nullptr; // the data is our copy
   return out;
 }
 

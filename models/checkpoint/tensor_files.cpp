@@ -74,7 +74,8 @@ Result<void> TensorFiles::add_shards(const std::string& index) {
       return ok;
   for (const auto& [tensor, file] : map->get_object()) {
     const auto at = tensors_.find(std::string_view(tensor));
-    if (at == tensors_.end() || file_of(at->second) != folder_ + "/" + file.get_string().c_str())
+    if (at == tensors_.end() ||
+        file_of(at->first).path() != folder_ + "/" + file.get_string().c_str())
       return wrong(fmt::format("tensor {} is not in {}", text::shown(tensor),
                                text::shown(std::string_view(file.get_string()))));
   }
@@ -83,8 +84,8 @@ Result<void> TensorFiles::add_shards(const std::string& index) {
   return {};
 }
 
-std::string TensorFiles::file_of(const Tensor& tensor) const {
-  return files_[tensor.file].path();
+const MappedFile& TensorFiles::file_of(std::string_view name) const {
+  return files_[tensors_.find(name)->second.file];
 }
 
 Result<void> TensorFiles::add_file(const std::string& path) {
@@ -102,7 +103,7 @@ Result<void> TensorFiles::add_file(const std::string& path) {
     if (!fresh)
       return fail(ErrorCode::corrupt,
                   fmt::format("{}: tensor {} stands in {} as well", text::shown_path(path),
-                              text::shown(at->first), text::shown_path(file_of(at->second))),
+                              text::shown(at->first), text::shown_path(file_of(at->first).path())),
                   "the files do not belong together; download the checkpoint again");
   }
   return {};
@@ -132,7 +133,7 @@ tl::unexpected<Error> TensorFiles::wrong(std::string_view name, std::string_view
   const auto at = tensors_.find(name);
   return fail(ErrorCode::corrupt,
               fmt::format("{}: tensor {} {}",
-                          text::shown_path(at == tensors_.end() ? folder_ : file_of(at->second)),
+                          text::shown_path(at == tensors_.end() ? folder_ : file_of(name).path()),
                           text::shown(name), what),
               incomplete_hint);
 }
@@ -186,7 +187,7 @@ Result<gpu::HostMatrix> TensorFiles::matrix_in(std::string_view name,
     const auto bytes = entry->bytes.subspan(std::size_t(first) * row, std::size_t(rows) * row);
     gpu::HostMatrix out{*dtype_of(entry->type), aligned(entry->type, bytes), rows,
                         int(shape.back())};
-    out.release = out.data == bytes.data() ? release_pages : nullptr;
+    out.file = out.data == bytes.data() ? &file_of(name) : nullptr;
     return out;
   });
 }
@@ -270,8 +271,8 @@ Result<void> TensorFiles::check_all_taken() const {
   for (const auto& [name, tensor] : tensors_)
     if (!tensor.taken)
       return fail(ErrorCode::unsupported,
-                  fmt::format("{}: unexpected tensor {}", text::shown_path(file_of(tensor)),
-                              text::shown(name)),
+                  fmt::format("{}: unexpected tensor {}",
+                              text::shown_path(files_[tensor.file].path()), text::shown(name)),
                   "the architecture in config.json does not know it; results would be wrong");
   return {};
 }

@@ -60,6 +60,8 @@ public:
   Result<std::vector<float>> numbers(const TensorEntry& entry);
   /// Returns null if there is no such tensor.
   const TensorEntry* find(std::string_view name) const;
+  /// Returns the file of a tensor that is there.
+  const MappedFile& file_of(std::string_view name) const;
   /// Makes an error that names the tensor and its file.
   tl::unexpected<Error> wrong(std::string_view name, std::string_view what) const;
   struct Stored {
@@ -82,7 +84,6 @@ private:
   explicit TensorFiles(std::string folder) : folder_(std::move(folder)) {}
   Result<void> add_file(const std::string& path);
   Result<void> add_shards(const std::string& index);
-  std::string file_of(const Tensor& tensor) const;
   Result<gpu::DType> number_format(const TensorEntry& entry) const;
   const void* aligned(StoredType type, std::span<const std::byte> bytes);
 

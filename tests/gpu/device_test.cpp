@@ -1,15 +1,19 @@
 #include "base/bf16.hpp"
+#include "gpu/cpu/weight.hpp"
 #include "gpu/device.hpp"
 #include "gpu/kv_pool.hpp"
 #include "gpu/limits.hpp"
+#include "tests/gpu/gguf_weight.hpp"
 #include "tests/gpu/support.hpp"
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <span>
 #include <string>
 #include <thread>
 
@@ -159,27 +163,74 @@ TEST_CASE("matrices of unlike columns or formats are not packed together") {
   CHECK(weight->format() == WeightFormat::f32);
 }
 
-TEST_CASE("bytes of matrices are released once each, a part of a large one at a time") {
-  static std::atomic<std::size_t> released, most;
-  released = most = 0;
+/// A file that counts what is read, and fails from some byte on.
+class CountingFile final : public HostFile {
+public:
+  Result<void> read(const std::byte* from, std::span<std::byte> to) const override {
+    all += to.size();
+    for (std::size_t before = most; to.size() > before;)
+      most.compare_exchange_weak(before, to.size());
+    if (from + to.size() > end)
+      return fail(ErrorCode::unavailable, "the file ends early");
+    std::copy_n(from, to.size(), to.begin());
+    return {};
+  }
+  mutable std::atomic<std::size_t> all = 0;
+  mutable std::atomic<std::size_t> most = 0;
+  const std::byte* end = nullptr;
+};
+
+TEST_CASE("matrices of a file are read once, a part of a large one at a time") {
   constexpr int cols = 1024;
-  const std::vector<base::bf16> data(std::size_t(4096) * cols);
+  std::vector<base::bf16> data(std::size_t(4096) * cols);
+  for (std::size_t i = 0; i < data.size(); ++i)
+    data[i] = base::to_bf16(float(i % 251) - 125);
+  const auto bytes = std::as_bytes(std::span(data));
+  CountingFile file;
+  file.end = bytes.data() + bytes.size();
   HostMatrix matrix{DType::bf16, data.data(), 4096, cols};
-  matrix.release = [](std::span<const std::byte> read) {
-    released += read.size();
-    for (std::size_t before = most; read.size() > before;)
-      most.compare_exchange_weak(before, read.size());
-  };
   HostMatrix few = matrix;
   few.rows = 7;
   const auto device = cpu_device();
   for (const bool quantized : {false, true}) {
-    released = 0;
     if (quantized)
       few.quantization = matrix.quantization = Quantization{WeightFormat::mxfp6};
-    REQUIRE(device->pack(std::vector{few, matrix, few}));
-    CHECK(released == std::size_t(matrix.rows + 2 * few.rows) * cols * sizeof(base::bf16));
-    CHECK(most <= std::size_t(1) << 20);
+    few.file = matrix.file = nullptr;
+    const auto in_memory = device->pack(std::vector{few, matrix, few}).value();
+    few.file = matrix.file = &file;
+    file.all = 0;
+    const auto read = device->pack(std::vector{few, matrix, few}).value();
+    CHECK(file.all == std::size_t(matrix.rows + 2 * few.rows) * cols * sizeof(base::bf16));
+    CHECK(file.most <= std::size_t(1) << 20);
+    std::vector<float> own(cols), expected(cols);
+    for (int output = 0; output < read->outputs(); ++output) {
+      dynamic_cast<const cpu::PackedWeight&>(*read).read_output(output, own.data());
+      dynamic_cast<const cpu::PackedWeight&>(*in_memory).read_output(output, expected.data());
+      REQUIRE(own == expected);
+    }
+  }
+  file.end -= 1;
+  const auto torn = device->pack(std::vector{few, matrix});
+  REQUIRE(!torn);
+  CHECK(torn.error().message == "the file ends early");
+}
+
+TEST_CASE("outputs of GGUF blocks are the numbers of their parts, also where a tile has several") {
+  gpu::testing::Random random(7);
+  for (const ScaledCodes& how : scaled_formats) {
+    CAPTURE(to_string(how.format));
+    const gpu::testing::BlockWeight few(how.format, 7, 512, random);
+    const gpu::testing::BlockWeight many(how.format, 41, 512, random);
+    const auto weight =
+        cpu_device()->pack(std::vector{few.matrix, many.matrix, few.matrix}).value();
+    std::vector<float> values(512);
+    int output = 0;
+    for (const auto* part : {&few, &many, &few})
+      for (int row = 0; row < part->f32.rows; ++row) {
+        dynamic_cast<const cpu::PackedWeight&>(*weight).read_output(output++, values.data());
+        REQUIRE(std::ranges::equal(
+            values, std::span(part->f32.values).subspan(std::size_t(row) * 512, 512)));
+      }
   }
 }
 

@@ -302,3 +302,25 @@ TEST_CASE("files that are absent or folders are errors that say so") {
   folder.write("model.safetensors/x", "");
   CHECK(load().error().code == ErrorCode::invalid_argument);
 }
+
+TEST_CASE("a part of a mapped file is read from the file, also once that has become shorter") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.write("x", "0123456789");
+  auto opened = MappedFile::open(path).value();
+  const MappedFile file = std::move(opened);
+  const auto read = [&](int first, std::size_t count) {
+    std::string to(count, '\0');
+    return file.read(file.bytes().data() + first, std::as_writable_bytes(std::span(to))).map([&] {
+      return to;
+    });
+  };
+  CHECK(read(3, 4).value() == "3456");
+  CHECK(read(0, 10).value() == "0123456789");
+  std::filesystem::resize_file(path, 5);
+  CHECK(read(3, 2).value() == "34");
+  const auto torn = read(3, 4);
+  REQUIRE(!torn);
+  CHECK(torn.error().code == ErrorCode::unavailable);
+  CHECK(torn.error().message.find("shorter") != std::string::npos);
+  CHECK(torn.error().message.find(path) != std::string::npos);
+}
