@@ -137,7 +137,7 @@ Case trees_under_way() {
 
 Case adapting_trees() {
   Setting s;
-  s.policy = policy(SpeculationMode::automatic, 0);
+  s.policy = policy(SpeculationMode::sync, 0);
   s.policy.lookahead = Lookahead::automatic;
   s.policy.early_ends = true;
   s.policy.tree_rows_max = 12;
