@@ -90,8 +90,8 @@ Plan SpeculationPolicy::plan(SpeculationMode mode) const {
   return plan_of(strategy_of(mode));
 }
 
-/// Where lookahead is left to the engine, and not free, it is drafted as far as it pays. Now and
-/// then a round does the other thing, to learn what passes add to steps.
+/// A lookahead that is left to the engine, and not free, is drafted as far as it pays. Now and then
+/// a round does the other thing, to learn what passes add to steps.
 Plan SpeculationPolicy::plan_of(Strategy strategy) const {
   Plan plan;
   plan.window = arm(strategy).choice;

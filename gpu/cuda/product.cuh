@@ -162,15 +162,18 @@ struct Stage {
   uint2 rows[Weights::steps][shape.row_tiles][warp_lanes];
 };
 
-/// Returns the number of them. Decoding is bound by what a multiprocessor has on its way: as much
-/// as its blocks find room for.
+/// Returns the number of them. What few rows take is bound by what a multiprocessor has on its way:
+/// as much as its blocks find room for (measured on an H200).
 template <class Weights, BlockShape shape>
 constexpr int stages_of() {
   constexpr bool plain = Weights::steps == 1;
-  constexpr std::size_t room = shape.deep ? shared_bytes_most : std::size_t(70) << 10;
+  constexpr std::size_t of_block = 8 * sizeof(Stage<Weights, shape>);
   switch (shape.row_tiles) {
-  case 1: return int(room / (8 * sizeof(Stage<Weights, shape>)));
-  case 2: return plain ? 10 : 4;
+  case 1: return int((shape.deep ? shared_bytes_most : std::size_t(70) << 10) / of_block);
+  case 2:
+    if (plain)
+      return shape.deep ? 12 : 8;
+    return shape.tiles == 1 ? std::min(4, int(shared_bytes_most / of_block)) : 4;
   case 4: return plain ? 8 : 3;
   default: return plain ? 6 : 2;
   }
