@@ -30,6 +30,11 @@ inline constexpr std::chrono::microseconds lane_roused_spin{20000};
 inline constexpr std::chrono::microseconds barrier_spin{200};
 /// A step that waits is asked again after pauses that grow up to this.
 inline constexpr std::chrono::microseconds waiting_pause_max{50};
+/// A thread that waits for a GPU's piece sleeps but for the last such part of the time that the
+/// piece is likely to take, and looks for its end without a pause until it is late by as much.
+inline constexpr int waiting_spin_parts = 16;
+/// A lane of a GPU remembers how long pieces took for so many kinds, rows and sequences of them.
+inline constexpr std::size_t piece_kinds_max = 512;
 /// On a simulated lane a step that waits is asked again after this, by the lane's own clock, and
 /// later after a part of the time for which it has waited.
 inline constexpr std::chrono::microseconds sim_waiting_pause{20};

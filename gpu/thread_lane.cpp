@@ -182,8 +182,19 @@ std::unique_ptr<Lane> make_thread_lane(ThreadLaneOptions options,
   return std::make_unique<ThreadLane>(std::move(state));
 }
 
+Pause::Pause(std::chrono::steady_clock::duration likely) {
+  if (likely <= std::chrono::steady_clock::duration::zero())
+    return;
+  const auto end = std::chrono::steady_clock::now() + likely;
+  spin_from_ = end - likely / limits::waiting_spin_parts;
+  spin_until_ = end + likely / limits::waiting_spin_parts;
+}
+
 void Pause::rest() {
-  if (++asked_ <= 64) {
+  const auto now = std::chrono::steady_clock::now();
+  if (now < spin_from_) {
+    std::this_thread::sleep_until(spin_from_);
+  } else if (++asked_ <= 64 || now < spin_until_) {
     pause();
   } else {
     std::this_thread::sleep_for(sleep_);

@@ -49,9 +49,15 @@ std::unique_ptr<Lane> make_thread_lane(ThreadLaneOptions options,
 /// limits::waiting_pause_max.
 class Pause {
 public:
+  Pause() = default;
+  /// likely: how long what is waited for is likely to take from now on, where that is known (above
+  /// zero). The first pause sleeps until shortly before, and those around that time spin.
+  explicit Pause(std::chrono::steady_clock::duration likely);
   void rest();
 
 private:
+  std::chrono::steady_clock::time_point spin_from_{};
+  std::chrono::steady_clock::time_point spin_until_{};
   int asked_ = 0;
   std::chrono::microseconds sleep_{2};
 };

@@ -4,6 +4,7 @@
 #include "gpu/cuda/lane.hpp"
 #include "gpu/cuda/marks.hpp"
 #include "gpu/cuda/operations.hpp"
+#include "gpu/cuda/piece_clock.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -64,17 +65,20 @@ public:
     record(step);
     enqueued_ = true;
     enqueue();
+    clock_.launch(work, PieceClock::Clock::now());
   }
 
   /// Polls all parts each time, so that a failure is seen though others wait for that part forever.
   void finish() override {
     const auto at_work = [](const auto& part) { return !part->operations.is_done(); };
-    for (Pause pause; std::count_if(at_work_.begin(), at_work_.end(), at_work) > 0;) {
+    for (Pause pause(clock_.left(PieceClock::Clock::now()));
+         std::count_if(at_work_.begin(), at_work_.end(), at_work) > 0;) {
       exchanger_->check();
       pause.rest();
     }
     for (const auto& part : at_work_)
       part->operations.give_results();
+    clock_.finish(PieceClock::Clock::now());
     enqueued_ = false;
   }
 
@@ -88,6 +92,7 @@ public:
       part->operations.abandon();
       part->context->examine();
     }
+    clock_.abandon();
   }
 
 private:
@@ -136,6 +141,7 @@ private:
   std::span<const std::unique_ptr<Part>> at_work_;
   std::vector<Exchange> exchanges_;
   bool enqueued_ = false;
+  PieceClock clock_;
   std::optional<Range> step_;
 };
 

@@ -2,6 +2,7 @@
 
 #include "gpu/cuda/marks.hpp"
 #include "gpu/cuda/operations.hpp"
+#include "gpu/cuda/piece_clock.hpp"
 
 #include <array>
 #include <fmt/format.h>
@@ -39,13 +40,15 @@ public:
     operations.begin();
     step.run(operations);
     operations.launch();
+    clock_.launch(work, PieceClock::Clock::now());
     ++launched_;
   }
 
   // Starts again with the first CudaOperations when nothing runs, so that the same operations make
   // the same pieces and find their graphs.
   void finish() override {
-    turn(finished_).finish();
+    turn(finished_).finish(clock_.left(PieceClock::Clock::now()));
+    clock_.finish(PieceClock::Clock::now());
     if (++finished_ == launched_)
       finished_ = launched_ = 0;
   }
@@ -53,6 +56,7 @@ public:
   void abandon() noexcept override {
     for (CudaOperations& operations : operations_)
       operations.abandon();
+    clock_.abandon();
     finished_ = launched_ = 0;
     context_->examine();
   }
@@ -63,6 +67,7 @@ private:
   std::shared_ptr<Context> context_;
   std::string name_;
   Stream stream_;
+  PieceClock clock_;
   std::array<CudaOperations, 2> operations_; ///< Alternate; each has one piece at a time.
   std::size_t launched_ = 0;                 ///< Pieces launched since nothing ran.
   std::size_t finished_ = 0;                 ///< Finished ones of these.

@@ -83,8 +83,8 @@ void CudaOperations::send_part(std::size_t meeting) {
 }
 
 // Has the only wait of a piece.
-void CudaOperations::finish() {
-  for (Pause pause; !is_done();)
+void CudaOperations::finish(std::chrono::steady_clock::duration likely) {
+  for (Pause pause(likely); !is_done();)
     pause.rest();
   give_results();
 }

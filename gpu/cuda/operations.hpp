@@ -33,7 +33,8 @@ public:
   /// Called before a piece's operations, when no work of an earlier piece of this object runs.
   void begin();
   void launch(); ///< Sends the piece to the stream.
-  void finish(); ///< Waits for it, then gives tasks their results.
+  /// Waits for it, then gives tasks their results. likely: as Pause takes it.
+  void finish(std::chrono::steady_clock::duration likely);
 
   /// These serve a lane of several GPUs, instead of the above: a shard's piece is sent part by
   /// part.
