@@ -4,6 +4,7 @@
 #include "actors/other_machines.hpp"
 #include "execution/draft_step.hpp"
 #include "execution/drafter_step.hpp"
+#include "gpu/device_group.hpp"
 #include "models/head.hpp"
 #include "models/load.hpp"
 #include "models/sources.hpp"
@@ -94,30 +95,12 @@ DraftModelParts draft_parts(const typename Step::Parts& drafting, const EnginePa
   return out;
 }
 
-std::vector<std::string> names_of(const gpu::Device& device) {
-  std::vector<std::string> names;
-  for (const auto& shard : device.shards())
-    names.push_back(shard->name());
-  return names.empty() ? std::vector{device.name()} : names;
-}
-
-/// Returns whether devices of these names are one, or processors with a core in common.
-bool have_in_common(const std::string& one, const std::string& other) {
-  const auto a = gpu::parse_device(one);
-  const auto b = gpu::parse_device(other);
-  const bool processors = a && b && a->kind == gpu::DeviceKind::cpu && b->kind == a->kind;
-  return one == other ||
-         (processors && std::ranges::find_first_of(a->cores, b->cores) != a->cores.end());
-}
-
 /// Returns whether passes of a draft on this device lengthen the target's beside them.
 bool share_a_device(const gpu::Device& draft, const LoadedModel& target) {
-  std::vector<std::string> used = names_of(*target.device);
-  for (const auto& stage : target.behind)
-    std::ranges::copy(names_of(stage->device()), std::back_inserter(used));
-  const std::vector<std::string> drafts = names_of(draft);
-  return draft.lanes_compete() &&
-         std::ranges::find_first_of(used, drafts, have_in_common) != used.end();
+  return draft.lanes_compete() && (gpu::overlap(draft, *target.device) ||
+                                   std::ranges::any_of(target.behind, [&](const auto& stage) {
+                                     return gpu::overlap(draft, stage->device());
+                                   }));
 }
 
 /// Has the forms of answers draft, too.

@@ -5,6 +5,24 @@
 #include <utility>
 
 namespace paceline::gpu {
+namespace {
+
+std::vector<std::string> names_of(const Device& device) {
+  std::vector<std::string> names;
+  for (const auto& shard : device.shards())
+    names.push_back(shard->name());
+  return names.empty() ? std::vector{device.name()} : names;
+}
+
+bool are_one(const std::string& one, const std::string& other) {
+  const auto a = parse_device(one);
+  const auto b = parse_device(other);
+  const bool processors = a && b && a->kind == DeviceKind::cpu && b->kind == a->kind;
+  return one == other ||
+         (processors && std::ranges::find_first_of(a->cores, b->cores) != a->cores.end());
+}
+
+} // namespace
 
 DeviceGroup::DeviceGroup(std::span<const std::shared_ptr<Device>> shards, GroupWork work,
                          OpenGroupLane open)
@@ -54,6 +72,12 @@ Result<void> DeviceGroup::check_heads(int head_dim) const {
     if (auto heads = shard->check_heads(head_dim); !heads)
       return heads;
   return {};
+}
+
+bool overlap(const Device& one, const Device& other) {
+  const auto names = names_of(one);
+  const auto others = names_of(other);
+  return std::ranges::find_first_of(names, others, are_one) != names.end();
 }
 
 } // namespace paceline::gpu

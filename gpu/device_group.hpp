@@ -62,4 +62,7 @@ inline std::shared_ptr<Device> make_group(std::span<const std::shared_ptr<Device
   return std::make_shared<DeviceGroup>(shards, work, std::move(open));
 }
 
+/// Returns whether two devices, or shards of them, are one, or processors with a core in common.
+bool overlap(const Device& one, const Device& other);
+
 } // namespace paceline::gpu

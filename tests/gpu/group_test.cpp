@@ -1,5 +1,5 @@
 // Devices as one: shards run side by side and meet, and nobody waits for one that has failed.
-#include "gpu/device.hpp"
+#include "gpu/device_group.hpp"
 #include "gpu/kv_pool.hpp"
 #include "tests/gpu/support.hpp"
 
@@ -184,6 +184,22 @@ TEST_CASE("a group says what it is made of, and holds no weight itself") {
   const HostMatrix matrix{DType::f32, numbers.data(), 4, 4};
   CHECK(!group->pack({&matrix, 1}));
   CHECK(group->check_heads(64));
+}
+
+TEST_CASE("devices overlap where they or their shards are one, or have a core in common") {
+  const auto time = std::make_shared<VirtualTime>();
+  const auto one = [&](const std::string& name) {
+    return open_device(name, {1, time, nullptr}).value();
+  };
+  const auto pair = group_of({"sim:2ms", "sim:3ms"}, 1, time);
+  CHECK(overlap(*one("sim:2ms"), *one("sim:2ms")));
+  CHECK_FALSE(overlap(*one("sim:2ms"), *one("sim:1ms")));
+  CHECK(overlap(*one("sim:3ms"), *pair));
+  CHECK(overlap(*pair, *one("sim:2ms")));
+  CHECK_FALSE(overlap(*pair, *one("sim:1ms")));
+  const auto all = one("cpu");
+  CHECK(overlap(*all, *one(all->name().substr(0, 5)))); // all cores, and the first of them
+  CHECK_FALSE(overlap(*all, *pair));
 }
 
 TEST_CASE("devices of several kinds, and such as know no groups, are refused") {
