@@ -61,6 +61,20 @@ TEST_CASE("windows of a recurrent model that are taken back leave the bits of pl
   }
 }
 
+TEST_CASE("a recurrent sequence that begins again begins with an empty state") {
+  const std::vector<TokenId> tokens = test::some_tokens(12, 160);
+  const std::vector<TokenId> before(40, 7);
+  for (const char* name : test::recurrent_cases) {
+    CAPTURE(std::string(name));
+    const auto model = test::load_reference(test::reference_case(name), gpu::DType::bf16).value();
+    test::Runner runner(model, 4);
+    const auto pages = runner.take_pages(40);
+    runner.run(std::vector{SequenceRows{pages, 0, before, 40}});
+    const test::Rows again = runner.run(std::vector{SequenceRows{pages, 0, tokens, 0}});
+    CHECK(test::same_bits(again, test::logits_of(model, tokens)));
+  }
+}
+
 TEST_CASE("recurrent layers that contradict themselves, or are not known, are refused") {
   struct Wrong {
     const char* model;

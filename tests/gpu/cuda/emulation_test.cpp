@@ -315,6 +315,13 @@ TEST_CASE("launches that no GPU takes are refused") {
   CHECK(cluster(9, 3) == cudaErrorInvalidValue);
 }
 
+TEST_CASE("launches of one kernel with less and less shared memory leave its bound as it is") {
+  RawGpu gpu;
+  for (const std::size_t bytes : {70000, 60000, 50000, 0})
+    CHECK(kernels::launch(gpu.stream, dim3(1), 32, bytes, write, gpu.memory) == cudaSuccess);
+  CHECK(cuda_emulation::violation().empty());
+}
+
 TEST_CASE("a kernel's bound of shared memory is not lowered, since other threads launch it, too") {
   RawGpu gpu;
   const auto bound = [](int bytes) {
