@@ -97,9 +97,9 @@ DraftModelParts draft_parts(const typename Step::Parts& drafting, const EnginePa
 
 /// Returns whether passes of a draft on this device lengthen the target's beside them.
 bool share_a_device(const gpu::Device& draft, const LoadedModel& target) {
-  return draft.lanes_compete() && (gpu::overlap(draft, *target.device) ||
+  return draft.lanes_compete() && (gpu::share_hardware(draft, *target.device) ||
                                    std::ranges::any_of(target.behind, [&](const auto& stage) {
-                                     return gpu::overlap(draft, stage->device());
+                                     return gpu::share_hardware(draft, stage->device());
                                    }));
 }
 

@@ -74,7 +74,7 @@ Result<void> DeviceGroup::check_heads(int head_dim) const {
   return {};
 }
 
-bool overlap(const Device& one, const Device& other) {
+bool share_hardware(const Device& one, const Device& other) {
   const auto names = names_of(one);
   const auto others = names_of(other);
   return std::ranges::find_first_of(names, others, are_one) != names.end();

@@ -63,6 +63,6 @@ inline std::shared_ptr<Device> make_group(std::span<const std::shared_ptr<Device
 }
 
 /// Returns whether two devices, or shards of them, are one, or processors with a core in common.
-bool overlap(const Device& one, const Device& other);
+bool share_hardware(const Device& one, const Device& other);
 
 } // namespace paceline::gpu

@@ -13,11 +13,12 @@ void PieceClock::launch(const Work& work, Clock::time_point now) {
 PieceClock::Clock::duration PieceClock::left(Clock::time_point now) const {
   const Piece& piece = running_.front();
   const auto took = took_.find(piece.key);
-  return took == took_.end() ? Clock::duration::zero() : piece.begin + took->second - now;
+  if (took == took_.end())
+    return Clock::duration::zero();
+  const Clock::duration least = std::ranges::min(took->second.last);
+  return least == Clock::duration::zero() ? least : piece.begin + least - now;
 }
 
-// A piece that was seen late, as its thread did not run, would make the thread sleep as long the
-// next time, and so look right: what is shorter counts at once, what is longer only by an eighth.
 void PieceClock::finish(Clock::time_point now) {
   const Piece piece = running_.front();
   running_.pop_front();
@@ -25,10 +26,8 @@ void PieceClock::finish(Clock::time_point now) {
     running_.front().begin = std::max(running_.front().begin, now);
   if (took_.size() >= limits::piece_kinds_max)
     took_.clear();
-  const Clock::duration took = now - piece.begin;
-  const auto [known, first] = took_.try_emplace(piece.key, took);
-  if (!first)
-    known->second = std::min(took, known->second + (took - known->second) / 8);
+  Times& times = took_[piece.key];
+  times.last[times.next++ % times.last.size()] = now - piece.begin;
 }
 
 void PieceClock::abandon() {

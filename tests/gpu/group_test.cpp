@@ -186,20 +186,20 @@ TEST_CASE("a group says what it is made of, and holds no weight itself") {
   CHECK(group->check_heads(64));
 }
 
-TEST_CASE("devices overlap where they or their shards are one, or have a core in common") {
+TEST_CASE("devices share hardware where they or their shards are one, or have a core in common") {
   const auto time = std::make_shared<VirtualTime>();
   const auto one = [&](const std::string& name) {
     return open_device(name, {1, time, nullptr}).value();
   };
   const auto pair = group_of({"sim:2ms", "sim:3ms"}, 1, time);
-  CHECK(overlap(*one("sim:2ms"), *one("sim:2ms")));
-  CHECK_FALSE(overlap(*one("sim:2ms"), *one("sim:1ms")));
-  CHECK(overlap(*one("sim:3ms"), *pair));
-  CHECK(overlap(*pair, *one("sim:2ms")));
-  CHECK_FALSE(overlap(*pair, *one("sim:1ms")));
+  CHECK(share_hardware(*one("sim:2ms"), *one("sim:2ms")));
+  CHECK_FALSE(share_hardware(*one("sim:2ms"), *one("sim:1ms")));
+  CHECK(share_hardware(*one("sim:3ms"), *pair));
+  CHECK(share_hardware(*pair, *one("sim:2ms")));
+  CHECK_FALSE(share_hardware(*pair, *one("sim:1ms")));
   const auto all = one("cpu");
-  CHECK(overlap(*all, *one(all->name().substr(0, 5)))); // all cores, and the first of them
-  CHECK_FALSE(overlap(*all, *pair));
+  CHECK(share_hardware(*all, *one(all->name().substr(0, 5)))); // all cores, and the first of them
+  CHECK_FALSE(share_hardware(*all, *pair));
 }
 
 TEST_CASE("devices of several kinds, and such as know no groups, are refused") {
