@@ -21,9 +21,7 @@ inline constexpr int state_taps_max = 8;
 inline constexpr std::size_t lane_queue_max = 64;
 
 /// An idle lane's threads look for work this long before they sleep.
-inline constexpr std::chrono::microseconds lane_spin{200};
-/// They look for this long where another lane has work for the same core.
-inline constexpr std::chrono::microseconds lane_spin_alone{20};
+inline constexpr std::chrono::microseconds lane_spin{20};
 /// They look for this long, asleep or not, when their lane is about to get work (Lane::rouse).
 inline constexpr std::chrono::microseconds lane_roused_spin{20000};
 /// A thread that waits for its team at the end of an operation sleeps after this.

@@ -45,7 +45,6 @@ public:
       if (closing_ || queue_.size() >= limits::lane_queue_max)
         return false;
       queue_.push_back(std::move(step));
-      executor_->has_work(true);
     }
     signal();
     return true;
@@ -66,7 +65,6 @@ private:
 
   std::shared_ptr<Step> next() {
     const std::lock_guard lock(mutex_);
-    executor_->has_work(!queue_.empty());
     if (queue_.empty())
       return nullptr;
     std::shared_ptr<Step> step = std::move(queue_.front());
@@ -83,8 +81,7 @@ private:
       else if (closing_)
         return;
       else
-        signal_.wait_change(seen, limits::lane_spin, limits::lane_spin_alone,
-                            [this] { return executor_->crowded(); });
+        signal_.wait_change(seen, limits::lane_spin);
     }
   }
 

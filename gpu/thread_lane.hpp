@@ -11,15 +11,11 @@
 
 namespace paceline::gpu {
 
-/// The runner of a lane's pieces. All members but the destructor, `has_work` and `rouse` are called
-/// on the lane's own thread.
+/// The runner of a lane's pieces. All members but the destructor and `rouse` are called on the
+/// lane's own thread.
 class Executor {
 public:
   virtual ~Executor() = default;
-  /// Tells whether the lane has steps. It is called on any thread, never on two at once.
-  virtual void has_work(bool /*some*/) {}
-  /// Returns, while the lane has no steps, whether another lane has work for the thread's core.
-  virtual bool crowded() const { return false; }
   /// Tells that steps will come soon; returns whether the thread is to be awake then. Threads: any.
   virtual bool rouse() { return false; }
   virtual void enter() = 0;                        ///< Called once, before anything else.

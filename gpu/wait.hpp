@@ -2,12 +2,12 @@
 // sleep.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <climits>
 #include <cstdint>
 #include <linux/futex.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -42,14 +42,7 @@ public:
 
   /// Returns when the number is not `old` any more (acquire): spins for about `spin`, then sleeps.
   void wait_change(std::uint32_t old, std::chrono::nanoseconds spin) {
-    wait_change(old, spin, spin, [] { return false; });
-  }
-  /// Does the same on a core that other threads use, too: after `alone` it yields the core whenever
-  /// `crowded()` says that another thread needs it which will soon give it back.
-  template <class Crowded>
-  void wait_change(std::uint32_t old, std::chrono::nanoseconds spin, std::chrono::nanoseconds alone,
-                   const Crowded& crowded) {
-    while (load() == old && !spun(old, spin, alone, crowded)) {
+    while (load() == old && !spun(old, spin)) {
       sleepers_.fetch_add(1); // Precedes the second load; `wake` loads this after `add`.
       if (word_.load() == old)
         futex(FUTEX_WAIT_PRIVATE, old);
@@ -59,8 +52,8 @@ public:
   }
 
   /// Tells that the number is about to change: sleeping threads wake up, and all waiting threads
-  /// spin for `spin` from now on, except on crowded cores. It is a hint, which may be lost on a
-  /// thread that is just falling asleep. Threads: any.
+  /// spin for `spin` from now on. It is a hint, which may be lost on a thread that is just falling
+  /// asleep. Threads: any.
   void rouse(std::chrono::nanoseconds spin) {
     roused_until_.store(Clock::now() + spin, std::memory_order_relaxed);
     wake();
@@ -69,22 +62,15 @@ public:
 private:
   using Clock = std::chrono::steady_clock;
 
-  template <class Crowded>
-  bool spun(std::uint32_t old, std::chrono::nanoseconds spin, std::chrono::nanoseconds alone,
-            const Crowded& crowded) const {
-    const auto begin = Clock::now();
-    const auto roused = [&] {
-      return Clock::now() < roused_until_.load(std::memory_order_relaxed) && !crowded();
-    };
-    for (std::chrono::nanoseconds spent{}; spent < spin || roused(); spent = Clock::now() - begin) {
-      if (spent >= alone && crowded())
-        sched_yield();
+  bool spun(std::uint32_t old, std::chrono::nanoseconds spin) const {
+    const auto end = Clock::now() + spin;
+    do
       for (int i = 0; i < 8; ++i) {
         if (load() != old)
           return true;
         pause();
       }
-    }
+    while (Clock::now() < std::max(end, roused_until_.load(std::memory_order_relaxed)));
     return false;
   }
   void futex(int what, std::uint32_t number) {

@@ -16,9 +16,10 @@ public:
     team_.start();
   }
   void enter() override { team_.enter(); }
-  void has_work(bool some) override { some ? team_.claims().claim() : team_.claims().release(); }
-  bool crowded() const override { return team_.crowded(0); }
-  bool rouse() override { return team_.rouse(); }
+  bool rouse() override {
+    team_.rouse();
+    return true;
+  }
   void launch(Step& step, const Work&) override { team_.run(step); }
 
 private:

@@ -10,7 +10,7 @@
 namespace paceline::gpu::cpu {
 
 Team::Team(const Kernels& kernels, std::vector<int> cores, const std::vector<int>& shard_threads)
-    : cores_(std::move(cores)), claims_(cores_), state_(kernels, int(cores_.size())) {
+    : cores_(std::move(cores)), state_(kernels, int(cores_.size())) {
   for (int rank = 0; rank < state_.ranks; ++rank)
     operations_.push_back(std::make_unique<CpuOperations>(state_, rank));
   if (shard_threads.size() > 1)
@@ -80,20 +80,11 @@ void Team::run(Step& step) {
   }
 }
 
-bool Team::rouse() {
-  for (int rank = 0; rank < state_.ranks; ++rank)
-    if (crowded(rank))
-      return false;
-  region_.rouse(limits::lane_roused_spin);
-  return true;
-}
-
 void Team::work(int rank) {
   prepare_thread(rank);
   std::uint32_t seen = 0;
   for (;;) {
-    region_.wait_change(seen, limits::lane_spin, limits::lane_spin_alone,
-                        [&] { return crowded(rank); });
+    region_.wait_change(seen, limits::lane_spin);
     seen = region_.load();
     if (closing_)
       return;

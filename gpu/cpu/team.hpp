@@ -1,9 +1,9 @@
 // The threads of a CPU lane: one parallel region at a time.
 #pragma once
 
-#include "gpu/cpu/core_claims.hpp"
 #include "gpu/cpu/operations.hpp"
 #include "gpu/lane.hpp"
+#include "gpu/limits.hpp"
 #include "gpu/wait.hpp"
 
 #include <atomic>
@@ -30,14 +30,8 @@ public:
   /// shards is run by each shard's threads as a team of their own; all of these meet.
   void run(Step& step);
 
-  /// Tells that `run` will be called soon, so that the other ranks wake up. Returns false if they
-  /// stay asleep, because another team has work on a core of this one. Threads: any.
-  bool rouse();
-
-  /// Returns the claims, which tell whether this team has work (core_claims.hpp).
-  CoreClaims& claims() { return claims_; }
-  /// Returns whether another team has work on the core of this rank.
-  bool crowded(int rank) const { return claims_.wanted_by_others(cores_[std::size_t(rank)]); }
+  /// Tells that `run` will be called soon, so that the other ranks wake up. Threads: any.
+  void rouse() { region_.rouse(limits::lane_roused_spin); }
 
 private:
   void add_shards(const Kernels& kernels, const std::vector<int>& threads);
@@ -48,7 +42,6 @@ private:
   void prepare_thread(int rank) const;
 
   const std::vector<int> cores_;
-  CoreClaims claims_;
   TeamState state_;
   std::vector<std::unique_ptr<CpuOperations>> operations_;
   std::vector<std::unique_ptr<TeamState>> shards_;               ///< Teams of shards, if several.
