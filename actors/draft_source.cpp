@@ -147,7 +147,7 @@ public:
     policy.early_ends = policy.block == 0; // A pass less is what an early end spares.
     policy.shares_device = share_a_device(*draft_.device, target);
     const bool keeps_states = target.model->kv_shape(options_.page_tokens).state_bytes > 0;
-    if (may_have_trees(options_) && !is_head_ && !target.in_stages() && !keeps_states)
+    if (may_have_trees(options_) && target.is_here() && !keeps_states)
       policy.tree_rows_max = speculation::limits::tree_rows_max;
     if (map_ || is_head_ || state_bytes() > 0)
       policy.lookahead = chain_at_most(policy.lookahead);

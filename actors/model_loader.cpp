@@ -4,6 +4,8 @@
 #include "models/sources.hpp"
 #include "models/staged_model.hpp"
 
+#include <algorithm>
+
 namespace paceline::actors {
 
 ModelInfo LoadedModel::info(const std::string& name) const {
@@ -12,6 +14,11 @@ ModelInfo LoadedModel::info(const std::string& name) const {
   ModelInfo info = models::info_of(stages);
   info.name = name;
   return info;
+}
+
+bool LoadedModel::is_here() const {
+  return std::ranges::none_of(behind,
+                              [](const auto& stage) { return stage->device().elsewhere(); });
 }
 
 double LoadedModel::step_bytes() const {

@@ -29,6 +29,8 @@ struct LoadedModel {
   bool in_stages() const { return !behind.empty(); }
   /// Whether the model is divided into stages, shards or both, so that no device has all of it.
   bool is_divided() const { return in_stages() || !device->shards().empty(); }
+  /// Whether all of it is on this machine.
+  bool is_here() const;
   /// Returns the last stage's device.
   gpu::Device& last_device() const { return in_stages() ? behind.back()->device() : *device; }
   /// name: the one that the caller used.

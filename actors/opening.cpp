@@ -366,11 +366,12 @@ Result<void> ContextBuilder::check_trees() const {
   if (options_.tree_rows.value_or(0) == 0 || policy.mode == SpeculationMode::off ||
       policy.tree_rows_max > 0)
     return {};
-  return fail(ErrorCode::unsupported,
-              fmt::format("EngineOptions::tree_rows is {}, where no windows have rows beside them",
-                          *options_.tree_rows),
-              "leave it out: token trees are of a draft model that is waited for, of a target that "
-              "is in one piece and without recurrent layers");
+  return fail(
+      ErrorCode::unsupported,
+      fmt::format("EngineOptions::tree_rows is {}, where no windows have rows beside them",
+                  *options_.tree_rows),
+      "leave it out: token trees are of a draft model that is waited for, of a target on this "
+      "machine and without recurrent layers");
 }
 
 /// Returns how many stages need a batch of their own. A head alone is on a device that has layers

@@ -210,7 +210,12 @@ models::Features DraftStep::features_of(const DraftRows& rows) const {
   const speculation::TargetFeatures& features = rows.sequence->at.features;
   if (!features.pages)
     return {};
-  return {parts_.target_pool.get(), features.pages->ids, features.count};
+  models::Features read{parts_.target_pool.get(), features.pages->ids, features.count};
+  if (features.path) {
+    read.path = features.path->ids;
+    read.path_from = features.path_from;
+  }
+  return read;
 }
 
 /// Binds the positions from here on, up to one that needs a row of q for which there is none.

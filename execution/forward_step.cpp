@@ -180,8 +180,7 @@ bool ForwardStep::read_rows() {
     rows.first_logit_row = logit_rows;
     logit_rows += rows.logit_rows;
     pass_->read += int(rows.tokens.size());
-    if (is_last()) // The rows of further stages are one chain's.
-      rows.paths = tree_paths(pass_->batch.entries[i], rows.window, *stage_.pool);
+    rows.paths = tree_paths(pass_->batch.entries[i], rows.window, *stage_.pool);
     for (TreePath& path : rows.paths) {
       path.first_logit_row = std::exchange(logit_rows, logit_rows + path.rows());
       pass_->read += path.rows();

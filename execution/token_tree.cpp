@@ -107,6 +107,13 @@ bool take_pages(TreePath& path, const BatchEntry& entry, gpu::KvPool& pool) {
 
 } // namespace
 
+gpu::PageTableRef TreePath::table(const gpu::PageTable& of) const {
+  const auto shared = of.pages.begin() + std::ptrdiff_t(pages.size() - own.size());
+  std::vector<gpu::PageRef> all(of.pages.begin(), shared);
+  all.insert(all.end(), own.begin(), own.end());
+  return gpu::PageTable::extend(nullptr, of.page_tokens, std::move(all));
+}
+
 std::vector<TreePath> tree_paths(const BatchEntry& entry, int window, gpu::KvPool& pool) {
   const scheduling::TreeRows& tree = entry.round.tree;
   if (tree.rows == 0 || window == 0 || pool.shape().state_bytes > 0)

@@ -18,7 +18,8 @@ struct TreePath {
   speculation::ChainRef chain; ///< Who wrote these; null: there are none.
   double expected = 0;         ///< Tokens that it should bring.
   /// Its pages, as kernels want them: the sequence's own up to the page of `position`, and `own`
-  /// from there on. They are free when the pass is over: what came true is fed once more.
+  /// from there on. They are free when the pass is over, and a head has read the features there:
+  /// what came true is fed once more.
   std::vector<std::uint32_t> pages;
   std::vector<gpu::PageRef> own;
   /// The copy of what the first of these has from earlier passes, made before this one; none: there
@@ -28,6 +29,8 @@ struct TreePath {
   int first_logit_row = 0;
 
   int rows() const { return int(tokens.size()); }
+  /// Returns `pages` as a table, which holds the pages. of: the sequence's own.
+  gpu::PageTableRef table(const gpu::PageTable& of) const;
 };
 
 /// Chooses the rows that are likeliest to bring a token, within the round's TreeRows and the pages

@@ -305,11 +305,15 @@ void VerifyStep::take_behind() {
 }
 
 /// Returns the features behind a verdict. The rows of rejected tokens lie behind those that count.
-speculation::TargetFeatures VerifyStep::features_behind(const BatchEntry& entry,
-                                                        const Verdict& verdict) {
+speculation::TargetFeatures VerifyStep::features_behind(std::size_t index) const {
+  const BatchEntry& entry = pass_->batch.entries[index];
   if (!entry.next.reads_features)
     return {};
-  return {entry.feed.pages, verdict.cached};
+  const Case& c = cases_[index];
+  if (!c.path)
+    return {entry.feed.pages, c.verdict.cached};
+  return {entry.feed.pages, c.path->position + 1 + c.verdict.path_accepted,
+          c.path->table(*entry.feed.pages), c.path->position};
 }
 
 /// Turns the sequence over to what follows the verdict; the draft hears of it from this thread.
@@ -337,7 +341,7 @@ scheduling::Resolution VerifyStep::hand_over(std::size_t index, Judged& judged) 
                                         .pages = entry.next.pages,
                                         .residency = entry.next.residency,
                                         .forking = entry.next.forking,
-                                        .features = features_behind(entry, verdict),
+                                        .features = features_behind(index),
                                         .drafters = entry.next.drafters,
                                         .early_end = entry.next.early_end});
   return resolved;

@@ -73,8 +73,7 @@ private:
   static void take_tokens(scheduling::Verdict& verdict, gpu::VerifyTask& task,
                           TokenSource accepted);
   static void count(scheduling::Verdict& verdict, const gpu::VerifyTask& task);
-  static speculation::TargetFeatures features_behind(const scheduling::BatchEntry& entry,
-                                                     const scheduling::Verdict& verdict);
+  speculation::TargetFeatures features_behind(std::size_t index) const;
   void let_go_on(std::span<const scheduling::Resolution> resolved, scheduling::Verdicts& verdicts);
   scheduling::Resolution hand_over(std::size_t index, Judged& judged);
 

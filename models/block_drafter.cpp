@@ -192,7 +192,7 @@ private:
          position < sequence.start + sequence.rows() - 1; ++position) {
       assert(position < features.count);
       space.features = features.pool->features();
-      space.taken.push_back(features.pool->feature_row(features.pages, position));
+      space.taken.push_back(features.row(position));
       add_row(space.all, position);
     }
   }

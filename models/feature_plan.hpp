@@ -37,7 +37,7 @@ struct FeaturePlan {
     if (position >= features.count)
       return;
     target = features.pool->features();
-    given.push_back(features.pool->feature_row(features.pages, position));
+    given.push_back(features.row(position));
     given_rows.sequence.push_back(index);
     given_rows.position.push_back(position);
   }
@@ -51,7 +51,7 @@ struct FeaturePlan {
     if (has)
       target = features.pool->features();
     Reads& reads = has ? tapped : drafted;
-    reads.from.push_back(has ? features.pool->feature_row(features.pages, position - 1)
+    reads.from.push_back(has ? features.row(position - 1)
                              : pool.feature_row(sequence.pages, position - 1));
     reads.to.push_back(row);
   }

@@ -23,6 +23,14 @@ struct Features {
   const gpu::KvPool* pool = nullptr;
   std::span<const std::uint32_t> pages;
   int count = 0;
+  /// Pages of the features from `path_from` on; empty: all are in `pages`.
+  std::span<const std::uint32_t> path{};
+  int path_from = 0;
+
+  /// Returns the row of the pool's features for one of these positions.
+  std::int32_t row(int position) const {
+    return pool->feature_row(path.empty() || position < path_from ? pages : path, position);
+  }
 };
 
 /// Tokens of one sequence to feed: tokens[i] stands at position start + i. The pages must cover

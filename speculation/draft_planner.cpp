@@ -29,8 +29,11 @@ bool DraftPlanner::take(std::vector<Frontier> news) {
     }
   sequences_.forget([&](const DraftSequence& s) { changed |= s.at.drafters.lookup; });
   for (auto& [id, s] : sequences_)
-    if (s.at.chain->forks_ended() || s.at.chain->closed()) // somebody needs the forks' pages
+    if (s.at.chain->forks_ended() || s.at.chain->closed()) { // somebody needs their pages
       s.forks.clear();
+      if (std::exchange(s.at.features.path, nullptr))
+        s.at.features.count = s.at.features.path_from;
+    }
   return changed;
 }
 
@@ -288,6 +291,8 @@ void DraftPlanner::fed(DraftRows& rows) {
   for (int slot = rows.slot; const int count : rows.counts)
     s.ends.push_back(slot += count);
   s.settled = std::min(int(s.fed.size()), s.at.features.count + 1);
+  if (s.settled > s.at.features.count)
+    s.at.features.path = nullptr;
   const int read = std::min(int(s.fed.size()), s.at.length());
   s.at.residency->read.store(read, std::memory_order_relaxed);
   if (rows.counts.empty() && s.in_pages()) // else they are this sequence's alone

@@ -67,6 +67,11 @@ struct Drafters {
 struct TargetFeatures {
   gpu::PageTableRef pages; ///< The target's pages; null: the draft is no head.
   int count = 0;           ///< Leading positions whose features are there.
+  /// Features from position `path_from` on lie in these pages, where the last tokens are those of a
+  /// token tree's path that came true, which the target's own pages have when it has been fed once
+  /// more. Null: there are none, or they have been read.
+  gpu::PageTableRef path{};
+  int path_from = 0;
 };
 
 /// A frontier is (sequence, committed length, epoch) with all that is needed to draft from there:

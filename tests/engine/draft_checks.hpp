@@ -22,7 +22,8 @@ inline std::vector<Request> both_requests() {
 
 using Answers = std::vector<std::vector<TokenId>>;
 
-/// Returns the answers to requests that decode as one batch. stats: gets what was judged, added.
+/// Returns the answers to requests that decode as one batch. stats: gets what was judged and what
+/// token trees brought, added.
 inline Answers answers_of(const EngineOptions& options, const std::vector<Request>& requests,
                           SpeculationStats* stats = nullptr) {
   Engine engine = open_engine(options);
@@ -33,6 +34,7 @@ inline Answers answers_of(const EngineOptions& options, const std::vector<Reques
       continue;
     stats->judged += answer.end().speculation.judged;
     stats->accepted += answer.end().speculation.accepted;
+    stats->tree_tokens += answer.end().speculation.tree_tokens;
   }
   return tokens;
 }

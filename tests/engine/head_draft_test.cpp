@@ -66,6 +66,7 @@ struct HeadCase {
   std::vector<Request> requests;
 
   EngineOptions simulated() const { return on_simulated(options); }
+  bool may_have_trees() const { return name != "MTP"; } ///< Its target is recurrent.
   Answers plain() const { return plain_answers_of(options, requests); }
 };
 
@@ -116,6 +117,14 @@ std::vector<int> accepted_by_round(const Answer& answer, std::vector<std::size_t
   return rounds;
 }
 
+/// How many tokens are accepted in the first round with a draft of a request that begins with the
+/// first `end` tokens of an answer to `request`, short of the last, as its prompt.
+int accepted_after(Engine& engine, Request request, const Answer& whole, std::size_t end) {
+  request.prompt_tokens.insert(request.prompt_tokens.end(), whole.tokens.begin(),
+                               whole.tokens.begin() + std::ptrdiff_t(end) - 1);
+  return accepted_by_round(ask(engine, request)).at(1);
+}
+
 } // namespace
 
 TEST_CASE("a head on the target changes no token, whatever the mode and the device") {
@@ -132,6 +141,15 @@ TEST_CASE("a head on the target changes no token, whatever the mode and the devi
     options.draft_devices = {"cpu:0"};
     options.weights = WeightFormat::mxfp8;
     CHECK(answers_of(options, of.requests) == plain_answers_of(options, of.requests));
+    if (of.may_have_trees()) {
+      SpeculationStats stats;
+      options = of.options;
+      options.speculation = SpeculationMode::sync;
+      options.window = 4;
+      options.tree_rows = 12;
+      CHECK(answers_of(options, of.requests, &stats) == expected);
+      CHECK(stats.tree_tokens > 0);
+    }
     options = of.simulated(); // whose figures no other work on this machine changes
     options.speculation = SpeculationMode::overlap;
     SpeculationStats stats;
@@ -160,14 +178,41 @@ TEST_CASE("after a rejection a head drafts as if it had never read the rejected 
     int rejected = 0;
     // The last round may have a shorter window.
     for (std::size_t round = 1; round + 3 < rounds.size(); ++round) {
-      Request later = request; // begins with the round's tokens as its prompt, short of the last
-      later.prompt_tokens.insert(later.prompt_tokens.end(), whole.tokens.begin(),
-                                 whole.tokens.begin() + std::ptrdiff_t(ends[round]) - 1);
-      const std::vector<int> again = accepted_by_round(ask(engine, later));
-      CHECK(again.at(1) == rounds[round + 1]);
+      CHECK(accepted_after(engine, request, whole, ends[round]) == rounds[round + 1]);
       rejected += rounds[round] < 4;
     }
     CHECK(rejected > 2);
+  }
+}
+
+TEST_CASE("after a path of a token tree a head drafts as if the target had been fed with it") {
+  for (const HeadCase& of : head_cases()) {
+    if (!of.may_have_trees())
+      continue;
+    CAPTURE(of.name);
+    EngineOptions options = of.simulated();
+    options.speculation = SpeculationMode::sync;
+    options.window = 4;
+    options.tree_rows = 12;
+    options.page_tokens = 2; // Paths of two pages, too.
+    Engine engine = open_engine(options);
+    Request request = of.requests.back();
+    request.max_tokens = 60;
+    request.ignore_eos = true;
+    if (request.prompt_tokens.empty())
+      request.prompt_tokens = engine.tokenize(std::exchange(request.prompt, {}));
+    const Answer whole = ask(engine, request);
+    std::vector<std::size_t> ends;
+    const std::vector<int> rounds = accepted_by_round(whole, &ends);
+    std::uint64_t behind_guesses = 0; // The path's last row says a token, of no round.
+    for (std::size_t round = 1; round + 3 < rounds.size(); ++round) {
+      const int again = accepted_after(engine, request, whole, ends[round]);
+      behind_guesses += again > 0 && rounds[round + 1] == 0;
+      CHECK((again == rounds[round + 1] || rounds[round + 1] == 0));
+    }
+    MESSAGE(of.name, ": ", whole.end().speculation.tree_tokens, " tokens of paths");
+    CHECK(whole.end().speculation.tree_tokens > 4);
+    CHECK(behind_guesses <= whole.end().speculation.tree_tokens);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include <utility>
 #include <vector>
 
 using namespace paceline;
@@ -55,18 +56,20 @@ EngineOptions waiting(int window, std::optional<int> tree_rows) {
 
 } // namespace
 
-TEST_CASE("Tokens are the same whatever rows stand beside windows, in any pages") {
+TEST_CASE("Tokens are the same whatever rows stand beside windows, in any pages and stages") {
   EngineOptions plain = simulated();
   plain.speculation = SpeculationMode::off;
   const auto tokens = outcome_of(plain).tokens;
   for (const int window : {1, 3, 8})
     for (const int rows : {1, 6, 48})
-      for (const int page_tokens : {2, 16}) {
+      for (const auto& [page_tokens, stages] : {std::pair(2, 1), {16, 1}, {2, 3}}) {
         CAPTURE(window);
         CAPTURE(rows);
         CAPTURE(page_tokens);
+        CAPTURE(stages);
         EngineOptions options = waiting(window, rows);
         options.page_tokens = page_tokens;
+        options.devices.assign(std::size_t(stages), options.devices.front());
         const Outcome outcome = outcome_of(options);
         CHECK(outcome.tokens == tokens);
         CHECK(outcome.tree_tokens > 4);
@@ -75,12 +78,14 @@ TEST_CASE("Tokens are the same whatever rows stand beside windows, in any pages"
       }
 }
 
-TEST_CASE("Rows beside windows leave the demo pair's text as it is") {
-  const auto answer = [](SpeculationMode mode, int rows) {
+TEST_CASE("Rows beside windows leave the demo pair's text as it is, over stages, too") {
+  const auto answer = [](SpeculationMode mode, int rows, int stages = 1) {
     EngineOptions options;
     options.target = std::string(PACELINE_DEMO_MODELS) + "/target";
     options.drafters = {std::string(PACELINE_DEMO_MODELS) + "/draft"};
     options.devices = {"cpu"};
+    if (stages == 2)
+      options.devices = {"cpu:0", "cpu:1"};
     options.speculation = mode;
     options.window = 4;
     options.tree_rows = rows;
@@ -92,8 +97,8 @@ TEST_CASE("Rows beside windows leave the demo pair's text as it is") {
     return ask(engine, request);
   };
   const Answer plain = answer(SpeculationMode::off, 0);
-  for (const int rows : {3, 24}) {
-    const Answer with_tree = answer(SpeculationMode::sync, rows);
+  for (const auto& [rows, stages] : {std::pair(3, 1), {24, 1}, {24, 2}}) {
+    const Answer with_tree = answer(SpeculationMode::sync, rows, stages);
     CHECK(with_tree.tokens == plain.tokens);
     CHECK(with_tree.end().speculation.tree_tokens > 4);
   }
@@ -132,11 +137,9 @@ TEST_CASE("Rows for token trees are refused where no windows have any beside the
   const EngineOptions rows = waiting(4, 8);
   EngineOptions ahead = rows;
   ahead.speculation = SpeculationMode::overlap;
-  EngineOptions stages = rows;
-  stages.devices = {stages.devices.front(), stages.devices.front()};
   EngineOptions lookup = rows;
   lookup.drafters = {"suffix"};
-  for (const EngineOptions& options : {ahead, stages, lookup})
+  for (const EngineOptions& options : {ahead, lookup})
     check_refused(options, {"EngineOptions::tree_rows is 8", "no windows have rows"});
   EngineOptions off = ahead;
   off.speculation = SpeculationMode::off;

@@ -344,6 +344,10 @@ TEST_CASE("what does not go with stages on nodes is refused by name") {
   options.devices[1] = "node://127.0.0.1:1";
   CHECK(refused(options).code == ErrorCode::unavailable);
   options = in_two(*node);
+  options.speculation = SpeculationMode::sync;
+  options.tree_rows = 8;
+  CHECK(contains(refused(options).text(), "EngineOptions::tree_rows is 8"));
+  options = in_two(*node);
   options.node_rows = NumberFormat::f16;
   CHECK(contains(refused(options).text(), "EngineOptions::node_rows"));
   options = in_two(*node);

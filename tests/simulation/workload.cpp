@@ -175,7 +175,7 @@ Workload draw_local_workload(std::uint64_t seed) {
       job.spec.warping.constraint =
           std::make_shared<TellingConstraint>(w.target, job.spec.noise.seed);
   w.target.recurrent = w.stages == 1 && w.shards == 1 && draw.chance(0.4);
-  if (w.stages == 1 && !w.target.recurrent && w.prefill_chunk >= 16)
+  if (!w.target.recurrent && w.prefill_chunk >= 16)
     w.tree_rows = draw.one_of({0, 3, 12, 48});
   return w;
 }
@@ -195,6 +195,7 @@ void move_stages(Workload& w, Draw& draw) {
   w.shards = 1;
   w.stages = draw.between(2, 4);
   w.target.recurrent = false;
+  w.tree_rows = 0;
   const int sure = draw.between(1, w.stages - 1);
   std::vector<int> moved;
   for (int stage = 1; stage < w.stages; ++stage) {

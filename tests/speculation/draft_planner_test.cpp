@@ -310,6 +310,35 @@ TEST_CASE("what a head drafted on its own features it reads again with the targe
   }
 }
 
+TEST_CASE(
+    "a head lets go of a path's features when it has read them, or when somebody needs pages") {
+  PlannerWorld world;
+  const auto path = [](Frontier at) { // of the fourth token and the fifth
+    at.features = {at.pages, 5, at.pages, 3};
+    return at;
+  };
+  const Frontier at = path(world.frontier(1, {1, 2, 3, 4, 5, 6}));
+  world.planner.take({at});
+  const long held = at.pages.use_count();
+  SUBCASE("read") {
+    DraftPass pass = world.planner.plan();
+    CHECK(pass.parts.at(0).tokens == Tokens{1, 2, 3, 4, 5, 6});
+    CHECK(pass.parts.at(0).draws == 6);
+    CHECK(at.pages.use_count() == held); // the pass has to run first
+    PlannerWorld::compute(pass);
+    CHECK(at.pages.use_count() == held - 1);
+    CHECK(world.planner.plan().parts.at(0).draws == 7); // on its own features
+  }
+  SUBCASE("needed before") {
+    at.chain->end_forks();
+    world.planner.take({});
+    CHECK(at.pages.use_count() == held - 1);
+    const DraftPass pass = world.planner.plan();
+    CHECK(pass.parts.at(0).tokens == Tokens{1, 2, 3, 4}); // the fourth with the third's features
+    CHECK(pass.parts.at(0).draws == -1);
+  }
+}
+
 TEST_CASE("a head drafts no forks") {
   PlannerWorld world;
   Frontier at = with_features(world.frontier(1, {1, 2, 3}, 1, 1), 2);
