@@ -117,13 +117,32 @@ std::vector<int> accepted_by_round(const Answer& answer, std::vector<std::size_t
   return rounds;
 }
 
-/// How many tokens are accepted in the first round with a draft of a request that begins with the
-/// first `end` tokens of an answer to `request`, short of the last, as its prompt.
-int accepted_after(Engine& engine, Request request, const Answer& whole, std::size_t end) {
-  request.prompt_tokens.insert(request.prompt_tokens.end(), whole.tokens.begin(),
-                               whole.tokens.begin() + std::ptrdiff_t(end) - 1);
-  return accepted_by_round(ask(engine, request)).at(1);
-}
+/// An answer, and how many tokens were accepted in each of its rounds.
+struct Told {
+  Told(Engine& engine, const Request& asked, int tokens) : request(asked) {
+    request.max_tokens = tokens;
+    request.ignore_eos = true;
+    if (request.prompt_tokens.empty())
+      request.prompt_tokens = engine.tokenize(std::exchange(request.prompt, {}));
+    whole = ask(engine, request);
+    rounds = accepted_by_round(whole, &ends);
+  }
+  /// Asks for what comes behind a round: its tokens, short of the last, end the prompt. Returns how
+  /// many tokens are accepted in the first round with a draft.
+  int accepted_behind(Engine& engine, std::size_t round) const {
+    Request later = request;
+    later.prompt_tokens.insert(later.prompt_tokens.end(), whole.tokens.begin(),
+                               whole.tokens.begin() + std::ptrdiff_t(ends[round]) - 1);
+    return accepted_by_round(ask(engine, later)).at(1);
+  }
+  /// The last round that is looked at: those behind it may have a shorter window.
+  std::size_t last() const { return rounds.size() - 4; }
+
+  Request request;
+  Answer whole;
+  std::vector<int> rounds;
+  std::vector<std::size_t> ends;
+};
 
 } // namespace
 
@@ -167,19 +186,11 @@ TEST_CASE("after a rejection a head drafts as if it had never read the rejected 
     options.speculation = SpeculationMode::sync;
     options.window = 4;
     Engine engine = open_engine(options);
-    Request request = of.requests.front();
-    request.max_tokens = 40;
-    request.ignore_eos = true;
-    if (request.prompt_tokens.empty())
-      request.prompt_tokens = engine.tokenize(std::exchange(request.prompt, {}));
-    const Answer whole = ask(engine, request);
-    std::vector<std::size_t> ends;
-    const std::vector<int> rounds = accepted_by_round(whole, &ends);
+    const Told told(engine, of.requests.front(), 40);
     int rejected = 0;
-    // The last round may have a shorter window.
-    for (std::size_t round = 1; round + 3 < rounds.size(); ++round) {
-      CHECK(accepted_after(engine, request, whole, ends[round]) == rounds[round + 1]);
-      rejected += rounds[round] < 4;
+    for (std::size_t round = 1; round <= told.last(); ++round) {
+      CHECK(told.accepted_behind(engine, round) == told.rounds[round + 1]);
+      rejected += told.rounds[round] < 4;
     }
     CHECK(rejected > 2);
   }
@@ -194,25 +205,20 @@ TEST_CASE("after a path of a token tree a head drafts as if the target had been 
     options.speculation = SpeculationMode::sync;
     options.window = 4;
     options.tree_rows = 12;
-    options.page_tokens = 2; // Paths of two pages, too.
+    options.page_tokens = 2; // A guess begins a page, or goes on in one.
     Engine engine = open_engine(options);
-    Request request = of.requests.back();
-    request.max_tokens = 60;
-    request.ignore_eos = true;
-    if (request.prompt_tokens.empty())
-      request.prompt_tokens = engine.tokenize(std::exchange(request.prompt, {}));
-    const Answer whole = ask(engine, request);
-    std::vector<std::size_t> ends;
-    const std::vector<int> rounds = accepted_by_round(whole, &ends);
+    const Told told(engine, of.requests.back(), 60);
     std::uint64_t behind_guesses = 0; // The path's last row says a token, of no round.
-    for (std::size_t round = 1; round + 3 < rounds.size(); ++round) {
-      const int again = accepted_after(engine, request, whole, ends[round]);
-      behind_guesses += again > 0 && rounds[round + 1] == 0;
-      CHECK((again == rounds[round + 1] || rounds[round + 1] == 0));
+    for (std::size_t round = 1; round <= told.last(); ++round) {
+      const int again = told.accepted_behind(engine, round);
+      const int accepted = told.rounds[round + 1];
+      behind_guesses += again > 0 && accepted == 0;
+      CHECK((again == accepted || accepted == 0));
     }
-    MESSAGE(of.name, ": ", whole.end().speculation.tree_tokens, " tokens of paths");
-    CHECK(whole.end().speculation.tree_tokens > 4);
-    CHECK(behind_guesses <= whole.end().speculation.tree_tokens);
+    const std::uint64_t on_paths = told.whole.end().speculation.tree_tokens;
+    MESSAGE(of.name, ": ", on_paths, " tokens of paths");
+    CHECK(on_paths > 4);
+    CHECK(behind_guesses <= on_paths);
   }
 }
 
