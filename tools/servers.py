@@ -1,5 +1,6 @@
 """Servers of several engines on this machine, run one at a time by the tools that compare them."""
 import contextlib
+import json
 import pathlib
 import socket
 import subprocess
@@ -47,6 +48,17 @@ def answers(port):
             return reply.status == 200
     except (urllib.error.URLError, OSError):
         return False
+
+
+def load(program, address, bodies, clients, temperature, *options):
+    """What `paceline bench serve` reports of these requests. bodies: {"prompt": text or ids, "max_tokens": N} each."""
+    with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as prompts:
+        for body in bodies:
+            print(json.dumps(body), file=prompts)
+        prompts.flush()
+        command = [program, "bench", "serve", "--base-url", address, "--max-concurrency", clients, "--prompts", prompts.name, "--temp", temperature, "--json",
+                   *options]
+        return json.loads(subprocess.run([str(word) for word in command], check=True, text=True, capture_output=True).stdout)
 
 
 def processor():

@@ -42,6 +42,11 @@ def install():
     return program
 
 
+def server(model, name, *options):
+    """The command that serves a folder. {} in it: the port."""
+    return ["env", "VLLM_CPU_KVCACHE_SPACE=2", install(), "serve", model, "--port", "{}", "--served-model-name", name, "--max-num-seqs", "32", *options]
+
+
 def add_suffixes(home, packages):
     """What vLLM's suffix drafts ask for is a package of sources that are for GPUs, all but the suffix tree: that is compiled alone."""
     name, version = SUFFIXES
