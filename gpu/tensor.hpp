@@ -75,6 +75,9 @@ struct HostMatrix {
   const HostFile* file = nullptr;
 
   WeightFormat format() const; ///< The format in which it is packed.
+  /// Returns the bytes in `data` of a row's first `columns`: of whole blocks, if it has blocks.
+  std::size_t bytes_of(int columns) const;
+  std::size_t row_bytes() const { return bytes_of(cols); }
 };
 
 /// Matrices one below the other, to be packed into one weight.

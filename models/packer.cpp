@@ -78,7 +78,7 @@ public:
                              const std::optional<Range>& cols) {
     gpu::HostMatrix out = all;
     out.rows = rows.count;
-    out.data = bytes_of(all.data) + std::size_t(rows.first) * bytes_in(all, all.cols);
+    out.data = bytes_of(all.data) + std::size_t(rows.first) * all.row_bytes();
     if (all.block_scales)
       out.block_scales += std::size_t(rows.first) * std::size_t(gpu::blocks_of(all.cols));
     return cols ? columns(out, *cols) : out;
@@ -87,20 +87,10 @@ public:
 private:
   static const std::byte* bytes_of(const void* data) { return static_cast<const std::byte*>(data); }
 
-  /// Returns the bytes of a row's first `cols` numbers.
-  static std::size_t bytes_in(const gpu::HostMatrix& m, int cols) {
-    if (m.blocks)
-      return std::size_t(cols / gpu::block_elements(*m.blocks)) * gpu::block_bytes(*m.blocks);
-    if (!m.block_scales)
-      return std::size_t(cols) * size_of(m.dtype);
-    return std::size_t(gpu::blocks_of(cols)) *
-           std::size_t(gpu::code_bytes(gpu::element_bits(m.format())));
-  }
-
   gpu::HostMatrix columns(gpu::HostMatrix m, Range cols) {
     assert(!m.block_scales || cols.first % gpu::mx_block == 0);
-    const std::size_t row = bytes_in(m, m.cols);
-    m.data = take(bytes_of(m.data) + bytes_in(m, cols.first), m.rows, row, bytes_in(m, cols.count));
+    m.data = take(bytes_of(m.data) + m.bytes_of(cols.first), m.rows, m.row_bytes(),
+                  m.bytes_of(cols.count));
     if (m.block_scales)
       m.block_scales = reinterpret_cast<const std::uint8_t*>(
           take(bytes_of(m.block_scales) + gpu::blocks_of(cols.first), m.rows,

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <mutex>
@@ -46,10 +47,10 @@ void scatter_row(DType dtype, std::byte* tile, int output, const std::byte* row,
 using Four [[gnu::vector_size(16)]] = std::uint32_t;
 
 // Transposes four rows of four units.
-void transpose_four(std::byte* tile, const std::byte* rows, std::size_t row_bytes) {
+void transpose_four(std::byte* tile, const std::byte* rows, std::size_t stride) {
   Four in[4];
   for (std::size_t r = 0; r < 4; ++r)
-    std::memcpy(&in[r], rows + r * row_bytes, sizeof(Four));
+    std::memcpy(&in[r], rows + r * stride, sizeof(Four));
   const Four low_01 = __builtin_shufflevector(in[0], in[1], 0, 4, 1, 5);
   const Four high_01 = __builtin_shufflevector(in[0], in[1], 2, 6, 3, 7);
   const Four low_23 = __builtin_shufflevector(in[2], in[3], 0, 4, 1, 5);
@@ -62,43 +63,34 @@ void transpose_four(std::byte* tile, const std::byte* rows, std::size_t row_byte
     std::memcpy(tile + i * tile_outputs * sizeof(std::uint32_t), &out[i], sizeof(Four));
 }
 
-// Writes a whole tile from its start to its end. Unit: an element, or a pair that stays together.
+// Writes so many units of each output, from the tile's start on. Unit: an element, or a pair that
+// stays together. rows: `stride` bytes apart.
 template <class Unit>
-void transpose(std::byte* tile, const std::byte* rows, std::size_t row_bytes) {
-  const std::size_t units = row_bytes / sizeof(Unit);
+void transpose(std::byte* tile, const std::byte* rows, std::size_t units, std::size_t stride) {
   std::size_t i = 0;
   if constexpr (sizeof(Unit) == 4)
     for (; i + 4 <= units; i += 4, tile += 4 * tile_outputs * sizeof(Unit))
       for (std::size_t o = 0; o < tile_outputs; o += 4)
-        transpose_four(tile + o * sizeof(Unit), rows + o * row_bytes + i * sizeof(Unit), row_bytes);
+        transpose_four(tile + o * sizeof(Unit), rows + o * stride + i * sizeof(Unit), stride);
   for (; i < units; ++i)
     for (std::size_t o = 0; o < tile_outputs; ++o, tile += sizeof(Unit))
-      std::memcpy(tile, rows + o * row_bytes + i * sizeof(Unit), sizeof(Unit));
+      std::memcpy(tile, rows + o * stride + i * sizeof(Unit), sizeof(Unit));
 }
 
 void fill_tile(DType dtype, std::byte* tile, const std::byte* rows, int inputs) {
   const std::size_t row_bytes = std::size_t(inputs) * size_of(dtype);
   if (dtype == DType::f16)
-    return transpose<std::uint16_t>(tile, rows, row_bytes);
-  transpose<std::uint32_t>(tile, rows, row_bytes); // f32, or a pair of bf16.
+    return transpose<std::uint16_t>(tile, rows, row_bytes / 2, row_bytes);
+  transpose<std::uint32_t>(tile, rows, row_bytes / 4, row_bytes); // f32, or a pair of bf16.
   if (dtype == DType::bf16 && inputs % 2 != 0)
     for (int o = 0; o < tile_outputs; ++o)
       std::memcpy(tile + 2 * element(WeightFormat::bf16, inputs - 1, o),
                   rows + std::size_t(o + 1) * row_bytes - 2, 2);
 }
 
-std::size_t stored_row_bytes(const HostMatrix& matrix) {
-  if (matrix.blocks)
-    return std::size_t(matrix.cols / block_elements(*matrix.blocks)) *
-           gpu::block_bytes(*matrix.blocks);
-  if (!matrix.block_scales)
-    return std::size_t(matrix.cols) * size_of(matrix.dtype);
-  return std::size_t(blocks_of(matrix.cols) * code_bytes(element_bits(matrix.format())));
-}
-
 HostMatrix rows_of(const HostMatrix& all, int begin, int end) {
   HostMatrix part = all;
-  part.data = static_cast<const std::byte*>(all.data) + std::size_t(begin) * stored_row_bytes(all);
+  part.data = static_cast<const std::byte*>(all.data) + std::size_t(begin) * all.row_bytes();
   if (all.block_scales)
     part.block_scales = all.block_scales + std::size_t(begin) * std::size_t(blocks_of(all.cols));
   part.rows = end - begin;
@@ -111,7 +103,7 @@ Result<HostMatrix> read_rows(const HostMatrix& all, int begin, int end,
   HostMatrix rows = rows_of(all, begin, end);
   if (!all.file)
     return rows;
-  const std::size_t bytes = std::size_t(rows.rows) * stored_row_bytes(rows);
+  const std::size_t bytes = std::size_t(rows.rows) * rows.row_bytes();
   room.resize(std::max(room.size(), bytes));
   const auto read =
       all.file->read(static_cast<const std::byte*>(rows.data), std::span(room).first(bytes));
@@ -219,7 +211,7 @@ Result<void> PackedWeight::fill_tiles(std::span<const HostMatrix> parts, int fir
 }
 
 void PackedWeight::fill(const HostMatrix& part, int first_output) {
-  const std::size_t row_bytes = std::size_t(part.cols) * size_of(part.dtype);
+  const std::size_t row_bytes = part.row_bytes();
   for (int r = 0; r < part.rows;) {
     const int output = first_output + r;
     std::byte* tile = data_ + std::size_t(output / tile_outputs) * tile_bytes();
@@ -278,20 +270,39 @@ void PackedWeight::quantize_lane(const HostMatrix& part, int row, int output) {
 }
 
 void PackedWeight::fill_codes(const HostMatrix& part, int first_output) {
-  const ScaledCodes& how = codes();
-  const std::size_t row_bytes = stored_row_bytes(part);
-  std::array<ScaledBlock, tile_outputs> blocks;
+  const std::size_t stride = part.row_bytes();
   for (int row = 0; row < part.rows;) {
     const int output = first_output + row;
     const int rows = std::min(part.rows - row, tile_outputs - output % tile_outputs);
-    const std::span own(blocks.data(), std::size_t(rows));
-    const auto* from = static_cast<const std::byte*>(part.data) + std::size_t(row) * row_bytes;
-    for (int i = 0; i < inputs_ / how.block; ++i, from += gpu::block_bytes(how.format)) {
-      load_blocks(how, from, row_bytes, own);
-      fill_records(own, output, i);
-      fill_words(own, output, i);
-    }
+    const auto* from = static_cast<const std::byte*>(part.data) + std::size_t(row) * stride;
+    if (format_ == WeightFormat::q8_0 && rows == tile_outputs)
+      fill_bytes(from, stride, output / tile_outputs);
+    else
+      fill_blocks(from, stride, output, rows);
     row += rows;
+  }
+}
+
+void PackedWeight::fill_blocks(const std::byte* from, std::size_t stride, int output, int rows) {
+  const ScaledCodes& how = codes();
+  std::array<ScaledBlock, tile_outputs> blocks;
+  const std::span own(blocks.data(), std::size_t(rows));
+  for (int i = 0; i < inputs_ / how.block; ++i, from += gpu::block_bytes(how.format)) {
+    load_blocks(how, from, stride, own);
+    fill_records(own, output, i);
+    fill_words(own, output, i);
+  }
+}
+
+void PackedWeight::fill_bytes(const std::byte* rows, std::size_t stride, int tile) {
+  using gguf::Q8_0;
+  auto* scale = reinterpret_cast<std::byte*>(scales_of(tile));
+  auto* words = reinterpret_cast<std::byte*>(words_of(tile));
+  for (int i = 0; i < inputs_ / mx_block; ++i, rows += sizeof(Q8_0)) {
+    transpose<gguf::half>(scale, rows + offsetof(Q8_0, scale), 1, stride);
+    transpose<std::uint32_t>(words, rows + offsetof(Q8_0, codes), mx_block / 4, stride);
+    scale += record_bytes();
+    words += block_bytes();
   }
 }
 
@@ -331,7 +342,8 @@ void PackedWeight::fill_words(std::span<const ScaledBlock> blocks, int output, i
   const std::size_t row_bytes = std::size_t(count) * sizeof(std::uint32_t);
   const auto* const rows = reinterpret_cast<const std::byte*>(words.data());
   if (blocks.size() == tile_outputs)
-    return transpose<std::uint32_t>(reinterpret_cast<std::byte*>(to), rows, row_bytes);
+    return transpose<std::uint32_t>(reinterpret_cast<std::byte*>(to), rows, std::size_t(count),
+                                    row_bytes);
   for (std::size_t i = 0; i < blocks.size(); ++i)
     for (int word = 0; word < count; ++word)
       to[word * tile_outputs + output % tile_outputs + int(i)] =

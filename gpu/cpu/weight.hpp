@@ -105,6 +105,10 @@ private:
   static Result<std::shared_ptr<const Weight>> pack_alike(std::span<const HostMatrix> parts);
   void fill(const HostMatrix& part, int first_output);
   void fill_codes(const HostMatrix& part, int first_output);
+  /// Fills a tile with 16 rows of Q8_0, whose words are those of the file.
+  void fill_bytes(const std::byte* rows, std::size_t stride, int tile);
+  /// Fills up to 16 rows of a tile, from `output` on.
+  void fill_blocks(const std::byte* from, std::size_t stride, int output, int rows);
   void fill_records(std::span<const ScaledBlock> blocks, int output, int index);
   void fill_words(std::span<const ScaledBlock> blocks, int output, int index);
   ScaledBlock read_block(int output, int index) const;

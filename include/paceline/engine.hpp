@@ -174,7 +174,8 @@ struct EngineOptions {
   Lookahead lookahead = Lookahead::automatic;
   int fork_rows = 15; ///< Most forks of a sequence in a pass of the draft; all have at most 64.
   /// Rows of a target step beside each window, for tokens that may stand in place of the drafted
-  /// ones (a token tree); at most 48, none: as many as pay. In `sync`, with a draft model.
+  /// ones (a token tree); at most 48, none: as many as pay. In `sync`, with a draft model or a
+  /// head.
   std::optional<int> tree_rows{};
 
   FaultOptions faults{};

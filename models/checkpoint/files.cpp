@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #include <utility>
 
@@ -72,6 +73,24 @@ Result<void> MappedFile::read(const std::byte* from, std::span<std::byte> to) co
   return {};
 }
 
+/// Returns whether a byte can be read without the disk; false: nobody knows.
+bool MappedFile::is_in_memory(const std::byte* at) const {
+  std::byte byte;
+  iovec to{&byte, 1};
+  return ::preadv2(descriptor_, &to, 1, at - bytes_.data(), RWF_NOWAIT) == 1;
+}
+
+void MappedFile::read_ahead(std::span<const std::byte> part) const {
+  // What memory has already is looked at page by page before nothing is read, which for a whole
+  // model costs more than opening it. Its first, middle and last page tell as much.
+  const auto there = [&](std::size_t at) { return is_in_memory(part.data() + at); };
+  if (part.empty() || (there(0) && there(part.size() / 2) && there(part.size() - 1)))
+    return;
+  const auto page = std::uintptr_t(sysconf(_SC_PAGESIZE));
+  const std::size_t before = reinterpret_cast<std::uintptr_t>(part.data()) % page;
+  madvise(const_cast<std::byte*>(part.data()) - before, part.size() + before, MADV_WILLNEED);
+}
+
 Result<MappedFile> MappedFile::open(const std::string& path) {
   const auto cannot = [&](const char* hint) {
     const int why = errno;
@@ -109,12 +128,6 @@ std::vector<std::filesystem::path> sorted_entries(const std::filesystem::path& f
     found.push_back(at->path());
   std::ranges::sort(found);
   return found;
-}
-
-void read_ahead(std::span<const std::byte> part) {
-  const auto page = std::uintptr_t(sysconf(_SC_PAGESIZE));
-  const std::size_t before = reinterpret_cast<std::uintptr_t>(part.data()) % page;
-  madvise(const_cast<std::byte*>(part.data()) - before, part.size() + before, MADV_WILLNEED);
 }
 
 void release_pages(std::span<const std::byte> part) {

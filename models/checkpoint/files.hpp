@@ -29,9 +29,13 @@ public:
     return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()};
   }
   Result<void> read(const std::byte* from, std::span<std::byte> to) const override;
+  /// Starts to read a part that will soon be needed, and does not wait for it.
+  void read_ahead(std::span<const std::byte> part) const;
 
 private:
   MappedFile(std::string path, int descriptor, std::span<const std::byte> bytes);
+  bool is_in_memory(const std::byte* at) const;
+
   std::string path_;
   int descriptor_; ///< -1: the file is empty, or was moved.
   std::span<const std::byte> bytes_;
@@ -39,9 +43,6 @@ private:
 
 /// Returns what lies in a folder, sorted; nothing if it cannot be read.
 std::vector<std::filesystem::path> sorted_entries(const std::filesystem::path& folder);
-
-/// Starts to read a part of a mapped file that will soon be needed, and does not wait for it.
-void read_ahead(std::span<const std::byte> part);
 
 /// Lets the whole pages within a part of a mapped file leave memory; if they are read again, they
 /// come from the file.

@@ -217,10 +217,6 @@ Result<gpu::HostMatrix> GgufTensors::matrix(TensorKey key, int rows, int cols) {
   return decoded(tensor, order_of(key.role));
 }
 
-std::byte* GgufTensors::keep(std::size_t bytes) {
-  return kept_.emplace_back(std::make_unique_for_overwrite<std::byte[]>(bytes)).get();
-}
-
 gpu::HostMatrix GgufTensors::as_stored(const GgufTensor& tensor, const RowOrder& order) {
   const auto* dtype = std::get_if<gpu::DType>(&tensor.type);
   gpu::HostMatrix out{dtype ? *dtype : gpu::DType::f32, tensor.bytes.data(), int(tensor.shape[0]),
@@ -228,16 +224,9 @@ gpu::HostMatrix GgufTensors::as_stored(const GgufTensor& tensor, const RowOrder&
   if (!dtype)
     out.blocks = *format_in(tensor);
   const bool aligned = reinterpret_cast<std::uintptr_t>(out.data) % alignment_of(tensor) == 0;
-  if (aligned && order.is_own()) {
-    out.file = &files_->file_of(tensor.name);
-    return out;
-  }
-  std::byte* const copy = keep(tensor.bytes.size());
-  const std::size_t stride = row_bytes(tensor);
-  for_rows(tensor, order, [&](int row, const std::byte* from) {
-    std::memcpy(copy + std::size_t(row) * stride, from, stride);
-  });
-  out.data = copy;
+  if (!aligned || !order.is_own())
+    return ordered_.ordered(out, order);
+  out.file = &files_->file_of(tensor.name);
   return out;
 }
 
@@ -256,7 +245,7 @@ Result<gpu::HostMatrix> GgufTensors::decoded(const GgufTensor& tensor, const Row
   }
   const gpu::GgufFormat format = *format_in(tensor);
   auto* const values =
-      reinterpret_cast<float*>(keep(std::size_t(tensor.shape[0]) * cols * sizeof(float)));
+      reinterpret_cast<float*>(ordered_.keep(std::size_t(tensor.shape[0]) * cols * sizeof(float)));
   for_rows(tensor, order, [&](int row, const std::byte* from) {
     float* const out = values + std::size_t(row) * cols;
     decode(format, from, cols, out);
@@ -306,20 +295,20 @@ bool GgufTensors::same(TensorKey a, TensorKey b) const {
 void GgufTensors::read_ahead_tables() const {
   for (const TensorRole role : {TensorRole::embedding, TensorRole::head})
     if (const GgufTensor* tensor = files_->tensor(name({role})))
-      read_ahead(tensor->bytes);
+      files_->file_of(tensor->name).read_ahead(tensor->bytes);
 }
 
 void GgufTensors::read_ahead_block(int block) const {
   const std::string prefix = prefix_of(block);
   const GgufFiles::Tensors& all = files_->tensors();
   for (auto at = all.lower_bound(prefix); at != all.end() && at->first.starts_with(prefix); ++at)
-    read_ahead(at->second.stored.bytes);
+    files_->file_of(at->first).read_ahead(at->second.stored.bytes);
 }
 
 void GgufTensors::release(TensorKey key) {
   if (const GgufTensor* tensor = files_->tensor(name(key)))
     release_pages(key.expert < 0 ? tensor->bytes : slice_of(*tensor, key.expert).bytes);
-  kept_.clear();
+  ordered_.release();
 }
 
 void GgufTensors::ignore(TensorKey key) {

@@ -59,7 +59,6 @@ private:
     const auto at = orders_.find(role);
     return at == orders_.end() ? RowOrder() : at->second;
   }
-  std::byte* keep(std::size_t bytes);
 
   std::shared_ptr<const GgufFiles> files_;
   BlockTensors family_;
@@ -77,7 +76,7 @@ private:
   std::set<std::string, std::less<>> taken_;
   std::set<TensorRole> copies_; ///< Tables of the block that drafts which are the model's.
   std::uint64_t parameters_ = 0;
-  std::vector<std::unique_ptr<std::byte[]>> kept_; ///< Matrices that were handed out as copies.
+  OrderedMatrices ordered_; ///< Matrices that were handed out as copies.
 };
 
 } // namespace paceline::models

@@ -3,7 +3,6 @@
 #include "gpu/mx.hpp"
 #include "gpu/shares.hpp"
 #include "models/checkpoint/transpose.hpp"
-#include "models/row_encoder.hpp"
 
 #include <cstdint>
 #include <cstring>
@@ -63,10 +62,7 @@ const std::byte* OrderedMatrices::take(const void* from, int rows, std::size_t r
 
 gpu::HostMatrix OrderedMatrices::ordered(const gpu::HostMatrix& stored, const RowOrder& order) {
   gpu::HostMatrix out = stored;
-  const std::size_t row_bytes = stored.block_scales
-                                    ? code_row_bytes(stored.format(), stored.cols)
-                                    : std::size_t(stored.cols) * gpu::size_of(stored.dtype);
-  out.data = take(stored.data, stored.rows, row_bytes, order);
+  out.data = take(stored.data, stored.rows, stored.row_bytes(), order);
   if (stored.block_scales)
     out.block_scales = reinterpret_cast<const std::uint8_t*>(
         take(stored.block_scales, stored.rows, std::size_t(gpu::blocks_of(stored.cols)), order));

@@ -35,14 +35,14 @@ RowOrder row_order(TensorRole role, const ModelConfig& config, const HeadOrder& 
 /// Makes copies of matrices in our order, and owns them. Threads: one.
 class OrderedMatrices {
 public:
-  /// Returns `stored`, numbers or blocks of a microscaling format, with its rows in our order.
+  /// Returns `stored` with its rows in our order.
   gpu::HostMatrix ordered(const gpu::HostMatrix& stored, const RowOrder& order);
   /// Returns a matrix of numbers with its columns as rows.
   gpu::HostMatrix transposed(const gpu::HostMatrix& stored);
+  std::byte* keep(std::size_t bytes); ///< Returns memory for a copy that the caller fills.
   void release() { copies_.clear(); } ///< Tells that nobody needs the copies any more.
 
 private:
-  std::byte* keep(std::size_t bytes);
   const std::byte* take(const void* from, int rows, std::size_t row_bytes, const RowOrder& order);
 
   std::vector<std::unique_ptr<std::byte[]>> copies_;

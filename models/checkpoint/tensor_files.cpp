@@ -218,7 +218,7 @@ Result<std::vector<float>> TensorFiles::numbers(const TensorEntry& entry) {
 void TensorFiles::read_ahead(std::string_view prefix) const {
   for (auto at = tensors_.lower_bound(prefix);
        at != tensors_.end() && at->first.starts_with(prefix); ++at)
-    models::read_ahead(at->second.entry.bytes);
+    files_[at->second.file].read_ahead(at->second.entry.bytes);
 }
 
 void TensorFiles::release(std::string_view name) {
