@@ -1,8 +1,5 @@
 #include "gpu/tensor.hpp"
 
-#include "gpu/gguf_blocks.hpp"
-#include "gpu/mx.hpp"
-
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -25,14 +22,6 @@ WeightFormat HostMatrix::format() const {
   if (blocks)
     return *weight_format(*blocks);
   return quantization ? quantization->format : format_of(dtype);
-}
-
-std::size_t HostMatrix::bytes_of(int columns) const {
-  if (blocks)
-    return std::size_t(columns / block_elements(*blocks)) * block_bytes(*blocks);
-  if (block_scales)
-    return std::size_t(blocks_of(columns)) * std::size_t(code_bytes(element_bits(format())));
-  return std::size_t(columns) * size_of(dtype);
 }
 
 Result<WeightStack> stack_of(std::span<const HostMatrix> parts) {

@@ -1,6 +1,7 @@
 // Common parts of products and attention on AMX tiles (Intel SDM volume 1, chapter 18).
 #pragma once
 
+#include "gpu/cpu/avx512_tiles.hpp"
 #include "gpu/cpu/kernels.hpp"
 #include "gpu/cpu/target.hpp"
 #include "gpu/cpu/weight.hpp"
@@ -101,19 +102,11 @@ inline void store_accumulator(int number, float* to, std::size_t stride) {
   }
 }
 
-/// Returns a mask of the first `count` of 16 lanes.
-inline __mmask16 first_lanes(int count) {
-  return __mmask16((1u << std::clamp(count, 0, 16)) - 1u);
-}
-
 /// Rounds one row of inputs to bf16 and writes it to its place in every input tile; zeros fill up
 /// the last. stride: tiles from one input tile of the row to the next.
 inline void stage_row(std::byte* to, const float* in, int inputs, int stride = 1) {
-  for (int i = 0; i < inputs; i += tile_inputs, to += std::size_t(stride) * tile_size) {
-    const __m512 low = _mm512_maskz_loadu_ps(first_lanes(inputs - i), in + i);
-    const __m512 high = _mm512_maskz_loadu_ps(first_lanes(inputs - i - 16), in + i + 16);
-    _mm512_store_si512(to, __m512i(_mm512_cvtne2ps_pbh(high, low)));
-  }
+  for (int i = 0; i < inputs; i += tile_inputs, to += std::size_t(stride) * tile_size)
+    _mm512_store_si512(to, pairs_of_row(in + i, inputs - i));
 }
 
 } // namespace paceline::gpu::cpu

@@ -33,7 +33,7 @@ inline void transpose(__m512i (&v)[16]) {
 }
 
 void stage_rows(std::byte* to, Tensor in, int first, int rows, int padded) {
-  const auto wanted = __mmask16((1u << rows) - 1u);
+  const __mmask16 wanted = first_lanes(rows);
   for (int i = 0; i < padded; i += 32) {
     if (rows == 1) {
       _mm512_storeu_si512(to, pairs_of_row(in.row(first) + i, in.cols - i));

@@ -38,13 +38,14 @@ inline __attribute__((always_inline)) void prefetch(const std::byte* at) {
   _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T0);
 }
 
+/// Returns a mask of the first `count` of 16 lanes, of none or of all.
+inline __mmask16 first_lanes(int count) {
+  return __mmask16((1u << std::clamp(count, 0, 16)) - 1u);
+}
 /// Rounds 16 pairs of inputs of one row to bf16, with zeros past `inputs`.
 inline __m512i pairs_of_row(const float* in, int inputs) {
-  const auto mask = [&](int first) {
-    return __mmask16((1u << std::clamp(inputs - first, 0, 16)) - 1u);
-  };
-  const __m512 low = _mm512_maskz_loadu_ps(mask(0), in);
-  const __m512 high = _mm512_maskz_loadu_ps(mask(16), in + 16);
+  const __m512 low = _mm512_maskz_loadu_ps(first_lanes(inputs), in);
+  const __m512 high = _mm512_maskz_loadu_ps(first_lanes(inputs - 16), in + 16);
   return __m512i(_mm512_cvtne2ps_pbh(high, low));
 }
 
@@ -52,8 +53,7 @@ inline __m512i pairs_of_row(const float* in, int inputs) {
 inline void finish(Tensor out, const PackedWeight& w, bool add, __m512 sum, int row, int tile) {
   const int first = tile * tile_outputs;
   float* to = out.row(row) + first;
-  const int count = std::min(tile_outputs, w.outputs() - first);
-  const auto wanted = __mmask16((1u << count) - 1u);
+  const __mmask16 wanted = first_lanes(w.outputs() - first);
   if (add)
     sum = _mm512_add_ps(_mm512_maskz_loadu_ps(wanted, to), sum);
   _mm512_mask_storeu_ps(to, wanted, sum);

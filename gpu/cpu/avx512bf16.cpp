@@ -1,6 +1,7 @@
 // Products of bf16 weights, and of those that are decoded to bf16, by vdpbf16ps.
 #include "gpu/cpu/avx512bf16.hpp"
 
+#include "gpu/cpu/avx512_attention.hpp"
 #include "gpu/cpu/avx512_rows.hpp"
 #include "gpu/cpu/avx512_tiles.hpp"
 #include "gpu/cpu/int8_rows.hpp"
@@ -159,6 +160,12 @@ public:
     }
     UNROLL for (const __m512& one : sum) asm volatile("" ::"v"(one));
     return double(rounds) * sums * 32;
+  }
+
+  void attend(Tensor out, Tensor q, std::span<const std::int32_t> positions,
+              const AttentionOptions& options, const KvHead& kv, Scratch& scratch) const override {
+    avx512_attends(kv) ? avx512_attend(out, q, positions, options, kv, scratch)
+                       : to_.attend(out, q, positions, options, kv, scratch);
   }
 
 protected:

@@ -151,7 +151,9 @@ HWY_INLINE float weigh(Softmax& softmax, float* row, int begin, int end, int cou
     store(weight, row + j);
     sums = add(sums, weight);
   }
-  const float factor = hn::GetLane(hn::Exp(D(), hn::Set(D(), softmax.highest - now)));
+  // Mostly a block brings no higher score.
+  const float factor =
+      now == softmax.highest ? 1 : hn::GetLane(hn::Exp(D(), hn::Set(D(), softmax.highest - now)));
   softmax.total = softmax.total * factor + sum(sums);
   softmax.highest = now;
   return factor;

@@ -1,5 +1,5 @@
 // What single kernels of the CPU's families cost on this machine, on one thread and in turn:
-//   kernel_figures [SECONDS]     (default 1 per line)
+//   kernel_figures [SECONDS [attention]]     (default 1 per line; attention: of nothing else)
 // Products of bf16 weights that come from memory or a far cache; of weights of all formats, by the
 // fastest family; attention over caches of bf16 and int8, a row at a time as in decoding and many
 // as in a prompt; a row through all states of a recurrent model. Medians, with quartiles; of
@@ -213,7 +213,7 @@ void attention(const std::vector<const Kernels*>& families, double seconds, int 
   });
   print(fmt::format("attention of {} rows, {} heads of {}, context {}, cache of {}", rows, heads,
                     dim, context, to_string(type)),
-        families, times, 0);
+        families, times, 2.0 * heads * dim * rows * (context - (rows - 1) / 2.0));
 }
 
 /// A row through the states of all layers, which together are larger than a core's caches.
@@ -240,11 +240,14 @@ int main(int argc, char** argv) {
   auto families = available_kernels();
   families.pop_back(); // The oracle.
   peaks(families);
+  const bool products_too = argc < 3;
   for (const int rows : {1, 2, 4, 8, 16, 64, 512})
-    formats(**choose_kernels(), seconds, rows, 2048); // or PACELINE_CPU
+    if (products_too)
+      formats(**choose_kernels(), seconds, rows, 2048); // or PACELINE_CPU
   for (const int inputs : {1536, 4096})
     for (const int rows : {1, 16, 64, 512})
-      products(families, seconds, rows, inputs);
+      if (products_too)
+        products(families, seconds, rows, inputs);
   attention(families, seconds, 1, 64, 3, 32);
   for (const int rows : {1, 4, 8})
     for (const int context : {256, 1024})
@@ -252,7 +255,9 @@ int main(int argc, char** argv) {
   for (const int context : {8192, 32768})
     for (const KvType type : {KvType::bf16, KvType::int8})
       attention(families, seconds, 1, context, 4, 128, type);
-  attention(families, seconds, 512, 512, 6, 64);
-  attention(families, seconds, 512, 512, 4, 128);
+  for (const int context : {512, 8192}) {
+    attention(families, seconds, 512, context, 3, 64);
+    attention(families, seconds, 512, context, 4, 128);
+  }
   states(families, seconds, 18, 16, 128); // of Qwen 3.5 0.8B
 }
