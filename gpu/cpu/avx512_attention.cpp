@@ -222,19 +222,21 @@ private:
           __mmask16(first_lanes(sight.end - first) & ~first_lanes(sight.begin - first));
       x[t] = _mm512_mask_loadu_ps(never, seen, scores_[at] + first);
     }
-    const float top =
-        _mm512_reduce_max_ps(_mm512_max_ps(_mm512_max_ps(x[0], x[1]), _mm512_max_ps(x[2], x[3])));
-    const float now = std::max(softmax.highest, top * options_.scale);
+    const __m512 tops =
+        _mm512_mul_ps(_mm512_max_ps(_mm512_max_ps(x[0], x[1]), _mm512_max_ps(x[2], x[3])),
+                      _mm512_set1_ps(options_.scale));
+    float now = softmax.highest; // Mostly a block brings no higher score.
+    if (_mm512_cmp_ps_mask(tops, _mm512_set1_ps(now), _CMP_NLE_UQ) != 0)
+      now = std::max(now, _mm512_reduce_max_ps(tops));
     const __m512 scale = _mm512_set1_ps(options_.scale * log2_e);
     const __m512 shift = _mm512_set1_ps(-now * log2_e);
     UNROLL for (int t = 0; t < key_tiles; ++t) x[t] = exp2(_mm512_fmadd_ps(x[t], scale, shift));
+    const auto ones = __m512bh(_mm512_set1_epi16(0x3F80));
     __m512 sum = _mm512_setzero_ps();
     UNROLL for (int t = 0; t < key_tiles; t += 2) {
       const auto rounded = __m512i(_mm512_cvtne2ps_pbh(x[t + 1], x[t]));
       _mm512_store_si512(weights_[at] + std::size_t(t) * line / 2, rounded);
-      sum = _mm512_add_ps(sum, _mm512_castsi512_ps(_mm512_slli_epi32(rounded, 16)));
-      sum = _mm512_add_ps(
-          sum, _mm512_castsi512_ps(_mm512_and_si512(rounded, _mm512_set1_epi32(int(0xFFFF0000u)))));
+      sum = _mm512_dpbf16_ps(sum, __m512bh(rounded), ones);
     }
     const float factor = now == softmax.highest ? 1 : std::exp2((softmax.highest - now) * log2_e);
     softmax.total = softmax.total * factor + _mm512_reduce_add_ps(sum);
