@@ -192,7 +192,7 @@ TEST_CASE("a value that is not finite shows in the rows that see it, and in no o
           setting.cached = cached;
           setting.window = window;
           const Matrix clean = attend(input, setting)[0];
-          // Of the first head of keys.
+          // This is a value of the first head of keys.
           input.qkv[0].tensor().row(place.position)[(place.query + 2) * 32 + 3] = bad;
           const Matrix results = attend(input, setting)[0];
           const int after = window > 0 ? place.position + window : results.rows;
