@@ -30,6 +30,12 @@ void Operations::embed_drawn(Tensor out, const Weight& table,
   embed(out, table, tokens, scale);
 }
 
+void Operations::linear_gate(Tensor out, Tensor made, Tensor in, const Weight& w,
+                             const Gating& gating) {
+  linear(made, in, w);
+  gate(out, made, gating);
+}
+
 void Operations::linear_fast(Tensor, Tensor, const Weight&, bool) {
   throw std::logic_error("products that were not prepared");
 }

@@ -260,6 +260,10 @@ public:
   /// Device::prepare_fast_products has seen the weight's shape. The bits may differ from linear's.
   /// They depend on a row alone all the same, if rows come in whole chunks of fast_chunk.
   virtual void linear_fast(Tensor out, Tensor in, const Weight& w, bool add);
+  /// Sets out to what `gate` makes of in * w^T + bias. made: [rows, 2 out.cols], for that product,
+  /// which need not be there afterwards.
+  virtual void linear_gate(Tensor out, Tensor made, Tensor in, const Weight& w,
+                           const Gating& gating);
   /// Chooses the experts of each row: those with the highest scores, among equal ones the lowest
   /// number. A weight is what RouterScores makes of the score, in the row. scores: [rows, experts],
   /// overwritten. bias: [experts], f32, is added where experts and groups are chosen, not to

@@ -263,8 +263,7 @@ private:
     const gpu::Tensor gate_up = space.gate_up.slice(0, residual.rows);
     const gpu::Tensor activated = space.activated.slice(0, residual.rows);
     operations.rms_norm(normed, residual, floats(b.ffn_norm), config_.norm_epsilon);
-    operations.linear(gate_up, normed, *b.gate_up);
-    operations.gate(activated, gate_up, config_.gating);
+    operations.linear_gate(activated, gate_up, normed, *b.gate_up, config_.gating);
     operations.linear_add(residual, activated, *b.down);
   }
 

@@ -23,4 +23,14 @@ inline void multiply(gpu::Operations& operations, gpu::Tensor out, gpu::Tensor i
     operations.linear(out.slice(0, exact), in.slice(0, exact), w);
 }
 
+/// Computes what gates make of in * w^T. made: [rows, w's outputs], for the product.
+inline void multiply_and_gate(gpu::Operations& operations, gpu::Tensor out, gpu::Tensor made,
+                              gpu::Tensor in, const gpu::Weight& w, const gpu::Gating& gating,
+                              int fast) {
+  if (fast == 0)
+    return operations.linear_gate(out, made, in, w, gating);
+  multiply(operations, made, in, w, fast);
+  operations.gate(out, made, gating);
+}
+
 } // namespace paceline::models

@@ -379,14 +379,15 @@ TransformerShard::Pass::behind_feed_forward(const TransformerBlock& b) const {
           floats(b.shared_post_norm)};
 }
 
-/// Makes what the last product of a feed-forward reads. made: what the one before it gave: gates
-/// and ups, or without gates `out` itself.
+/// Makes what the last product of a feed-forward reads. made: memory for gates and ups, or for
+/// nothing.
 void TransformerShard::Pass::activate(gpu::Operations& operations, gpu::Tensor out,
-                                      gpu::Tensor made) const {
+                                      gpu::Tensor made, gpu::Tensor in,
+                                      const gpu::Weight& w) const {
   if (config().gated)
-    operations.gate(out, made, config().gating);
-  else
-    operations.activate(out, made, config().gating.activation);
+    return multiply_and_gate(operations, out, made, in, w, config().gating, at_.fast);
+  multiply(operations, out, in, w, at_.fast);
+  operations.activate(out, out, config().gating.activation);
 }
 
 void TransformerShard::Pass::feed_dense(gpu::Operations& operations, int i) {
@@ -394,10 +395,9 @@ void TransformerShard::Pass::feed_dense(gpu::Operations& operations, int i) {
   const bool same_norm = config().parallel && !b.ffn_norm;
   const int ffn = config().ffn_in(number(i));
   const gpu::Tensor activated = at_.activated.columns(0, ffn);
-  const gpu::Tensor made = config().gated ? at_.gate_up.columns(0, 2 * ffn) : activated;
-  multiply(operations, made, input(operations, same_norm ? b.attention_norm : b.ffn_norm),
-           *b.gate_up, at_.fast);
-  activate(operations, activated, made);
+  const gpu::Tensor made = config().gated ? at_.gate_up.columns(0, 2 * ffn) : gpu::Tensor();
+  activate(operations, activated, made,
+           input(operations, same_norm ? b.attention_norm : b.ffn_norm), *b.gate_up);
   output(operations, behind_feed_forward(b), [&](gpu::Tensor out, bool add) {
     multiply(operations, out, activated, *b.down, at_.fast, add);
   });
@@ -438,7 +438,10 @@ void TransformerShard::Pass::feed_experts(gpu::Operations& operations, const Tra
   if (apart)
     in = input(operations, b.expert_norm);
   operations.expert_linear(made, in, gpu::RoutedRows::by_row, *b.gate_up, routing);
-  activate(operations, activated, made);
+  if (config().gated)
+    operations.gate(activated, made, config().gating);
+  else
+    operations.activate(activated, made, config().gating.activation);
   operations.expert_linear(picked, activated, gpu::RoutedRows::by_slot, *b.down, routing);
   if (b.shared_down)
     activate_shared(operations, b, apart ? input(operations, b.ffn_norm) : in, scores);
@@ -456,10 +459,8 @@ void TransformerShard::Pass::feed_experts(gpu::Operations& operations, const Tra
 void TransformerShard::Pass::activate_shared(gpu::Operations& operations, const TransformerBlock& b,
                                              gpu::Tensor in, gpu::Tensor scores) const {
   const gpu::Tensor activated = own_.mixture.shared_activated.slice(0, rows());
-  const gpu::Tensor made =
-      config().gated ? own_.mixture.shared_gate_up.slice(0, rows()) : activated;
-  multiply(operations, made, in, *b.shared_gate_up, at_.fast);
-  activate(operations, activated, made);
+  activate(operations, activated, own_.mixture.shared_gate_up.slice(0, rows()), in,
+           *b.shared_gate_up);
   if (config().mixture->shared_gate)
     operations.scale_by_sigmoid(activated, scores.columns(config().mixture->experts, 1));
 }

@@ -231,7 +231,8 @@ public:
     gpu::Tensor given(const Behind& behind) const;
     void add_normed(gpu::Operations& operations, const Behind& behind);
     Behind behind_feed_forward(const TransformerBlock& block) const;
-    void activate(gpu::Operations& operations, gpu::Tensor out, gpu::Tensor made) const;
+    void activate(gpu::Operations& operations, gpu::Tensor out, gpu::Tensor made, gpu::Tensor in,
+                  const gpu::Weight& w) const;
     void feed_dense(gpu::Operations& operations, int i);
     void feed_experts(gpu::Operations& operations, const TransformerBlock& block);
     void activate_shared(gpu::Operations& operations, const TransformerBlock& block, gpu::Tensor in,

@@ -33,7 +33,7 @@ class Engine:
         scheduling = openvino_genai.SchedulerConfig()
         scheduling.cache_size = CACHE_GIGABYTES
         scheduling.max_num_seqs = arguments.max_num_seqs
-        scheduling.enable_prefix_caching = False
+        scheduling.enable_prefix_caching = arguments.keep_prefixes
         properties = {"prompt_lookup": True} if arguments.look_up else {}
         if arguments.draft:
             properties["draft_model"] = openvino_genai.draft_model(arguments.draft, "CPU")
@@ -155,6 +155,7 @@ def main():
     parser.add_argument("--window", type=int, default=4, help="tokens that the draft model proposes")
     parser.add_argument("--look-up", type=int, default=0, help="tokens that a look-up in the text proposes; 0: none")
     parser.add_argument("--max-num-seqs", type=int, default=32)
+    parser.add_argument("--keep-prefixes", action="store_true", help="keep keys and values for prompts that begin alike")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("serve").add_argument("port", type=int)
     commands.add_parser("time")

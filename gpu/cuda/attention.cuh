@@ -59,8 +59,7 @@ struct AttentionCall {
   __device__ void write(int row, int head, int d, float value) const {
     const int column = head * cache.head_dim + d;
     out.row(row)[column] = value;
-    if (staged.data)
-      staged.data[staged_element(out.cols, row, column)] = base::to_bf16(value).bits;
+    stage_number(staged, out.cols, row, column, value);
   }
   bool operator==(const AttentionCall&) const = default;
 };

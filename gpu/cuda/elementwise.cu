@@ -1,5 +1,6 @@
 // Work on elements and rows other than products, each a pass over memory.
 #include "base/bf16.hpp"
+#include "gpu/cuda/gate.cuh"
 #include "gpu/cuda/weights.cuh"
 
 #include <algorithm>
@@ -13,10 +14,6 @@ constexpr int row_threads = 256;
 /// Returns the columns of a row with the padding of staging.
 PACELINE_HOST_DEVICE int padded(int cols) {
   return staged_steps(cols) * step_inputs;
-}
-
-__device__ void store_staged(StagedRows staged, int cols, int row, int column, float value) {
-  staged.data[staged_element(cols, row, column)] = base::to_bf16(value).bits;
 }
 
 /// A reader of tables of f32 or f16. Element: the type in which they are stored.
@@ -91,7 +88,7 @@ __global__ void stage_rows(StagedRows staged, Tensor in) {
   const int column = int(blockIdx.x * blockDim.x + threadIdx.x);
   const int row = int(blockIdx.y);
   if (column < padded(in.cols))
-    store_staged(staged, in.cols, row, column, column < in.cols ? in.row(row)[column] : 0.0f);
+    stage_number(staged, in.cols, row, column, column < in.cols ? in.row(row)[column] : 0.0f);
 }
 
 struct NormShared {
@@ -182,35 +179,6 @@ __global__ void __launch_bounds__(block_warps_max* warp_lanes)
     leave(i, pair_of(from, i, mean), pair_of(weight, i));
 }
 
-/// Returns `x`, at most `most`; NaN stays NaN.
-__device__ float at_most(float x, float most) {
-  return x > most ? most : x;
-}
-
-/// Returns activation(x), not of clamped_silu.
-__device__ float activated(float x, Activation activation) {
-  if (activation == Activation::silu)
-    return x / (1 + expf(-x));
-  if (activation == Activation::relu)
-    return x < 0 ? 0 : x;
-  if (activation == Activation::relu_squared)
-    return x < 0 ? 0 : x * x;
-  if (activation == Activation::gelu)
-    return x / 2 * erfcf(-0.7071067812f * x); // sqrt(1 / 2)
-  constexpr float root = 0.7978845608f;       // sqrt(2 / pi)
-  const float y = root * (x + 0.044715f * x * x * x);
-  return x / (1 + expf(-2 * y)); // (1 + tanh(y)) / 2 is sigmoid(2 y).
-}
-
-__device__ float gated(float x, float up, const Gating& gating) {
-  if (gating.activation == Activation::clamped_silu) {
-    const float gate = at_most(x, gating.limit);
-    const float value = -at_most(-at_most(up, gating.limit), gating.limit);
-    return gate / (1 + expf(-gating.alpha * gate)) * (value + 1);
-  }
-  return activated(x, gating.activation) * up;
-}
-
 /// Sets a number of each row to what make(row, column) returns.
 template <class F>
 __device__ void make_rows(Tensor out, StagedRows staged, const F& make) {
@@ -224,8 +192,7 @@ __device__ void make_rows(Tensor out, StagedRows staged, const F& make) {
     value = make(row, column);
     out.row(row)[column] = value;
   }
-  if (staged.data)
-    store_staged(staged, out.cols, row, column, value);
+  stage_number(staged, out.cols, row, column, value);
 }
 
 __global__ void gate_rows(Tensor out, Tensor in, Gating gating, StagedRows staged) {

@@ -111,6 +111,15 @@ cudaError_t stage(const Queue& queue, StagedRows out, Tensor in);
 cudaError_t linear(const Queue& queue, Tensor out, Tensor in, StagedRows staged,
                    const PackedWeight& w, bool add);
 
+/// Returns whether `linear_gate` multiplies such a weight and so many rows: few ones, since blocks
+/// of more outputs are faster with many.
+bool joins_gate(const PackedLayout& layout, int rows);
+/// Sets out[r, i] to what a product's column i makes, as a gate, of its column out.cols + i,
+/// without leaving these: the numbers of `linear` and `gate`. staged: the rows of `in`; staged_out:
+/// gets the result; another one.
+cudaError_t linear_gate(const Queue& queue, Tensor out, Tensor in, StagedRows staged,
+                        const PackedWeight& w, const Gating& gating, StagedRows staged_out);
+
 // ---- Mixtures of experts ----------------------------------------------------------------------
 
 /// Chooses experts (Operations::route). scores: [routing.rows, routing.experts], overwritten; bias:

@@ -114,8 +114,15 @@ cudaError_t launch_product(const Queue& queue, const ProductCall<Rows>& call) {
   return launch_shape<Weights, narrow>(queue, call);
 }
 
+/// Launches a product with gates, of few rows.
+template <class Weights>
+cudaError_t launch_product(const Queue& queue, const ProductCall<GatedRows>& call) {
+  return launch_shape<Weights, BlockShape{2, 1, true}>(queue, call);
+}
+
 /// Launches a product with scaled codes (linear_scaled.cu).
 cudaError_t multiply_scaled(const Queue& queue, const ProductCall<AllRows>& call);
+cudaError_t multiply_scaled(const Queue& queue, const ProductCall<GatedRows>& call);
 cudaError_t multiply_scaled(const Queue& queue, const ProductCall<ExpertRows>& call);
 
 } // namespace paceline::gpu::cuda::kernels

@@ -2,6 +2,7 @@
 // ptx.cuh), and how attention divides its queries.
 #pragma once
 
+#include "base/bf16.hpp"
 #include "base/host_device.hpp"
 #include "gpu/cuda/kernels.hpp"
 
@@ -34,6 +35,13 @@ PACELINE_HOST_DEVICE inline std::size_t staged_element(int cols, int row, int co
   const std::size_t step = std::size_t(row / tile_rows) * std::size_t(staged_steps(cols)) +
                            std::size_t(column / step_inputs);
   return (step * warp_lanes + std::size_t(lane)) * 4 + std::size_t(element);
+}
+
+/// Rounds a number of a row of so many columns to where it is staged, if it is.
+PACELINE_HOST_DEVICE inline void stage_number(StagedRows staged, int cols, int row, int column,
+                                              float value) {
+  if (staged.data)
+    staged.data[staged_element(cols, row, column)] = base::to_bf16(value).bits;
 }
 
 /// Number of queries of a block of attention.

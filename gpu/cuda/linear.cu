@@ -68,18 +68,24 @@ cudaError_t launch_exact(const Queue& queue, const ProductCall<Rows>& call) {
                 call.in, call.w, call.add, call.rows, outputs);
 }
 
+/// Multiplies rows that are rounded.
+template <class Rows>
+cudaError_t multiply_rounded(const Queue& queue, const ProductCall<Rows>& call) {
+  const WeightFormat format = call.w.layout.format;
+  if (has_scaled_codes(format))
+    return multiply_scaled(queue, call);
+  if (format == WeightFormat::bf16)
+    return launch_product<PlainWeights>(queue, call);
+  return with_mx_weights(
+      format, [&](auto weights) { return launch_product<decltype(weights)>(queue, call); });
+}
+
 template <class Rows>
 cudaError_t multiply(const Queue& queue, const ProductCall<Rows>& call) {
   switch (call.w.layout.format) {
   case WeightFormat::f32: return launch_exact<float>(queue, call);
   case WeightFormat::f16: return launch_exact<base::f16>(queue, call);
-  case WeightFormat::bf16: return launch_product<PlainWeights>(queue, call);
-  default:
-    if (has_scaled_codes(call.w.layout.format))
-      return multiply_scaled(queue, call);
-    return with_mx_weights(call.w.layout.format, [&](auto weights) {
-      return launch_product<decltype(weights)>(queue, call);
-    });
+  default: return multiply_rounded(queue, call);
   }
 }
 
@@ -90,6 +96,18 @@ cudaError_t linear(const Queue& queue, Tensor out, Tensor in, StagedRows staged,
   return multiply(
       queue, ProductCall<AllRows>{
                  out, in, staged, w, add, {out.rows}, out.rows, out.rows, w.layout.tiles(), 1});
+}
+
+bool joins_gate(const PackedLayout& layout, int rows) {
+  return layout.rounds_rows() && rows <= tile_rows && layout.outputs % (2 * tile_outputs) == 0 &&
+         layout.chains() <= 8;
+}
+
+cudaError_t linear_gate(const Queue& queue, Tensor out, Tensor in, StagedRows staged,
+                        const PackedWeight& w, const Gating& gating, StagedRows staged_out) {
+  const GatedRows rows{{out.rows}, gating, staged_out};
+  return multiply_rounded(queue, ProductCall<GatedRows>{out, in, staged, w, false, rows, out.rows,
+                                                        out.rows, w.layout.tiles(), 1});
 }
 
 cudaError_t expert_linear(const Queue& queue, Tensor out, Tensor in, StagedRows staged,

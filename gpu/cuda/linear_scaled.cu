@@ -17,6 +17,10 @@ cudaError_t multiply_scaled(const Queue& queue, const ProductCall<AllRows>& call
   return multiply(queue, call);
 }
 
+cudaError_t multiply_scaled(const Queue& queue, const ProductCall<GatedRows>& call) {
+  return multiply(queue, call);
+}
+
 cudaError_t multiply_scaled(const Queue& queue, const ProductCall<ExpertRows>& call) {
   return multiply(queue, call);
 }

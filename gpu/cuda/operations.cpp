@@ -43,7 +43,8 @@ int rounded_context(const RowMap& map) {
 CudaOperations::CudaOperations(std::shared_ptr<Context> context, cudaStream_t stream, FastPath fast,
                                std::set<int> sum_peers)
     : context_(std::move(context)), stream_(stream), fast_(std::move(fast)), done_(make_event()),
-      graphs_(*context_), arguments_(context_, recording_), staged_memory_(context_),
+      graphs_(*context_), arguments_(context_, recording_), staged_memory_{DeviceScratch(context_),
+                                                                           DeviceScratch(context_)},
       attention_memory_(context_), row_memory_(context_),
       sum_memory_(context_, std::move(sum_peers)) {}
 
@@ -60,7 +61,9 @@ void CudaOperations::begin() {
   met_.clear();
   recording_.clear();
   arguments_.begin();
-  staged_memory_.begin();
+  for (DeviceScratch& memory : staged_memory_)
+    memory.begin();
+  staging_ = 0;
   attention_memory_.begin();
   row_memory_.begin();
   sum_memory_.begin();
@@ -155,7 +158,7 @@ kernels::StagedRows CudaOperations::stage_with(Tensor out) {
   staged_ = {};
   if (!stages_ || out.rows == 0)
     return {};
-  auto* data = staged_memory_.at_least(kernels::staged_bytes(out.rows, out.cols));
+  auto* data = staged_memory_[staging_].at_least(kernels::staged_bytes(out.rows, out.cols));
   staged_ = out;
   return {reinterpret_cast<std::uint16_t*>(data)};
 }
@@ -206,7 +209,7 @@ kernels::StagedRows CudaOperations::staged_for(Tensor in, const Weight& w) {
   if (!stages_)
     return {};
   const bool there = begins(staged_, in);
-  auto* data = staged_memory_.at_least(kernels::staged_bytes(in.rows, in.cols));
+  auto* data = staged_memory_[staging_].at_least(kernels::staged_bytes(in.rows, in.cols));
   const kernels::StagedRows rows{reinterpret_cast<std::uint16_t*>(data)};
   if (!there) {
     PACELINE_CUDA_CHECK(kernels::stage(queue("stage"), rows, in));
@@ -228,6 +231,19 @@ void CudaOperations::linear_fast(Tensor out, Tensor in, const Weight& w, bool ad
           products->multiply(stream, to, in, packed, add, scratch);
         }));
   });
+}
+
+void CudaOperations::linear_gate(Tensor out, Tensor made, Tensor in, const Weight& w,
+                                 const Gating& gating) {
+  const auto* const whole = dynamic_cast<const DeviceWeight*>(&w); // Null: it is stacked.
+  if (!whole || out.rows == 0 || !kernels::joins_gate(whole->packed().layout, out.rows))
+    return Operations::linear_gate(out, made, in, w, gating);
+  assert(out.rows == in.rows && in.cols == w.inputs() && 2 * out.cols == w.outputs());
+  const kernels::StagedRows rows = staged_for(in, w);
+  staging_ ^= 1; // Some blocks read rows while others stage theirs.
+  const kernels::StagedRows staged = stage_with(out);
+  PACELINE_CUDA_CHECK(
+      kernels::linear_gate(queue("linear_gate"), out, in, rows, whole->packed(), gating, staged));
 }
 
 kernels::Rows CudaOperations::send(const RowMap& map, int heads, const KvLayout& layout) {

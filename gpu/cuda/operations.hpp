@@ -9,6 +9,7 @@
 #include "gpu/cuda/kernels.hpp"
 #include "gpu/operations.hpp"
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -71,6 +72,8 @@ public:
   void linear(Tensor out, Tensor in, const Weight& w) override;
   void linear_add(Tensor out, Tensor in, const Weight& w) override;
   void linear_fast(Tensor out, Tensor in, const Weight& w, bool add) override;
+  void linear_gate(Tensor out, Tensor made, Tensor in, const Weight& w,
+                   const Gating& gating) override;
   void rope_store(Tensor qkv, int heads, const RopeTable& rope, const HeadNorms& norms,
                   const RowMap& rows, const KvLayer& cache) override;
   void attention(Tensor out, Tensor qkv, int heads, const AttentionOptions& options,
@@ -133,7 +136,8 @@ private:
   Recording recording_; ///< The piece so far.
   Graphs graphs_;
   Arguments arguments_;
-  DeviceScratch staged_memory_;
+  std::array<DeviceScratch, 2> staged_memory_; ///< The other one for what a product itself stages.
+  std::size_t staging_ = 0;                    ///< The one in use.
   DeviceScratch attention_memory_;
   DeviceScratch row_memory_; ///< Distributions, adjusted logits and counts of judged rows.
   DeviceScratch sum_memory_; ///< The shards' parts of a sum.
@@ -144,7 +148,7 @@ private:
   std::vector<std::size_t> met_; ///< How many calls are recorded before each meeting.
 
   std::vector<SentRows> sent_rows_;
-  /// The tensor whose rows are in staged_memory_; data is null: none.
+  /// The tensor whose rows are in the staged memory in use; data is null: none.
   Tensor staged_;
   /// Whether the last product rounded its rows, as the next one probably does; then operations that
   /// make rows stage them.

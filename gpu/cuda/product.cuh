@@ -11,6 +11,7 @@
 // is the same kernel, in which a block has the rows that go to its expert, wherever they lie.
 #pragma once
 
+#include "gpu/cuda/gate.cuh"
 #include "gpu/cuda/weights.cuh"
 
 #include <algorithm>
@@ -44,6 +45,7 @@ struct Part {
 /// A product of all rows with all outputs: a mixture of one expert.
 struct AllRows {
   static constexpr bool routed = false;
+  static constexpr bool gates = false;
   int count;
 
   __device__ Part part() const { return {0, 0, count}; }
@@ -54,10 +56,21 @@ struct AllRows {
   bool operator==(const AllRows&) const = default;
 };
 
+/// A product of all rows with gates and ups, whole tiles of each, one below the other: a block
+/// makes a tile of both, and leaves what the gates make of the ups.
+struct GatedRows : AllRows {
+  static constexpr bool gates = true;
+  Gating gating;
+  StagedRows staged; ///< Gets the result.
+
+  bool operator==(const GatedRows&) const = default;
+};
+
 /// A product by experts. blockIdx.z is an expert, or a slot if these are fewer: the first one of an
 /// expert's does its work.
 struct ExpertRows {
   static constexpr bool routed = true;
+  static constexpr bool gates = false;
   Routing routing;
   RoutedRows order;
   int first_tile = 0; ///< The weight's first tile, counted over the experts of the whole stack.
@@ -227,7 +240,8 @@ public:
       : ring_(ring), lane_(lane_index()), first_row_(first_row), end_row_(end_row),
         steps_(w.layout.padded_inputs() / step_inputs), chains_(chains),
         first_span_(chain_start(0)), last_span_(chain_start(chains.each())),
-        tiles_(std::min(int(tiles), w.layout.tiles() - tile)), tile_bytes_(w.layout.tile_bytes),
+        tiles_(std::min(int(tiles), w.layout.tiles() - tile)),
+        next_tile_(w.layout.tile_bytes * (Rows::gates ? std::size_t(w.layout.tiles() / 2) : 1)),
         weights_(w.data + std::size_t(tile) * w.layout.tile_bytes),
         rows_(reinterpret_cast<const uint2*>(rows)) {
     if constexpr (Rows::routed)
@@ -254,7 +268,7 @@ public:
     const std::byte* const from = weights_ + std::size_t(span) * Weights::bytes;
     for (int k = 0; k < tiles; ++k)
       if (tiles == 1 || k < tiles_)
-        Weights::fetch(ring_[place].weights[k], from + std::size_t(k) * tile_bytes_, lane_);
+        Weights::fetch(ring_[place].weights[k], from + std::size_t(k) * next_tile_, lane_);
   }
   /// Fetches the rows of that span's steps, which may go beyond the rows' last one.
   __device__ void fetch_rows(int span, int place) {
@@ -295,8 +309,8 @@ private:
   Chains<shape> chains_;
   int first_span_;
   int last_span_;
-  int tiles_; ///< Tiles that there are.
-  std::size_t tile_bytes_;
+  int tiles_;             ///< Tiles that there are.
+  std::size_t next_tile_; ///< Bytes from one of the block's tiles to the next.
   const std::byte* weights_;
   const uint2* rows_;
   int sources_[Rows::routed ? row_tiles : 1]; ///< Rows of the input, if they are routed.
@@ -310,7 +324,8 @@ __global__ void __launch_bounds__(BlockShape{tiles, row_tiles}.warps_max() * war
   constexpr BlockShape shape{tiles, row_tiles, deep};
   constexpr int stages = stages_of<Weights, shape>();
   constexpr int group = tile_rows * shape.row_tiles;
-  constexpr int outputs = shape.tiles * tile_outputs;
+  constexpr int own_tiles = Rows::gates ? shape.tiles / 2 : shape.tiles;
+  constexpr int columns = own_tiles * tile_outputs;
   auto* shared = ptx::shared_array<WarpShared<Weights, shape>>(int(blockDim.x) / warp_lanes);
   auto& own = shared[warp_index()];
   ptx::let_next_begin();
@@ -320,8 +335,8 @@ __global__ void __launch_bounds__(BlockShape{tiles, row_tiles}.warps_max() * war
   const int first_row = part.first + int(blockIdx.x) * group;
   if (Rows::routed && first_row >= part.end)
     return;
-  const int column = int(blockIdx.y) * outputs;
-  const int tile = rows.tile(part.expert, int(gridDim.y), int(blockIdx.y)) * shape.tiles;
+  const int column = int(blockIdx.y) * columns;
+  const int tile = rows.tile(part.expert, int(gridDim.y), int(blockIdx.y)) * own_tiles;
   if (Rows::routed && unsigned(tile) >= unsigned(w.layout.tiles()))
     return;
   using Reads = Feed<Weights, shape, Rows>;
@@ -362,16 +377,29 @@ __global__ void __launch_bounds__(BlockShape{tiles, row_tiles}.warps_max() * war
           own.sums[chain][i * tile_rows + 2 * t + j % 2][k * tile_outputs + g + j / 2 * 8] =
               sums[chain][k][i][j];
   __syncthreads();
-  for (int i = int(threadIdx.x); i < group * outputs; i += int(blockDim.x)) {
-    const int row = i / outputs;
-    const int output = tile * tile_outputs + i % outputs;
+  // Stores an output of the weight, which is one of the block's.
+  const auto store_sum = [&](float& to, int row, int of_block, int output) {
+    float sum = shared[0].sums[0][row][of_block];
+    for (int chain = 1; chain < chains.count(); ++chain)
+      sum += shared[chains.warp(chain)].sums[chains.own(chain)][row][of_block];
+    store(to, sum, w.bias ? w.bias + output : nullptr, add);
+  };
+  for (int i = int(threadIdx.x); i < group * columns; i += int(blockDim.x)) {
+    const int row = i / columns;
+    const int output = tile * tile_outputs + i % columns;
     if (first_row + row >= part.end || output >= w.layout.outputs)
       continue;
-    float sum = shared[0].sums[0][row][i % outputs];
-    for (int chain = 1; chain < chains.count(); ++chain)
-      sum += shared[chains.warp(chain)].sums[chains.own(chain)][row][i % outputs];
-    store(out.row(first_row + row)[column + i % outputs], sum, w.bias ? w.bias + output : nullptr,
-          add);
+    float& to = out.row(first_row + row)[column + i % columns];
+    if constexpr (Rows::gates) {
+      float gate = 0;
+      float up = 0;
+      store_sum(gate, row, i % columns, output);
+      store_sum(up, row, i % columns + columns, output + out.cols);
+      to = gated(gate, up, rows.gating);
+      stage_number(rows.staged, out.cols, first_row + row, output, to);
+    } else {
+      store_sum(to, row, i % columns, output);
+    }
   }
 }
 

@@ -101,6 +101,21 @@ TEST_CASE("a round that comes again is one graph, and nothing else") {
   CHECK(asked.allocations() == 0);
 }
 
+TEST_CASE("what gates make of few rows is one launch with their product") {
+  Random random(5);
+  const Rig rig("cuda:0", 1);
+  const HostWeight host(DType::bf16, 64, 48, random);
+  const auto weight = rig.device->pack({&host.matrix, 1}).value();
+  for (const int rows : {8, 9}) {
+    Matrix in(rows, 48, random), made(rows, 64), out(rows, 32);
+    const Asked asked;
+    rig.run([&](Operations& ops) {
+      ops.linear_gate(out.tensor(), made.tensor(), in.tensor(), *weight, Gating{});
+    });
+    CHECK(asked.launches() == (rows == 8 ? 2 : 3)); // One stages the rows.
+  }
+}
+
 TEST_CASE("graphs give the bits of single launches, whatever grows from round to round") {
   const Gpus gpus(1);
   const Asked asked;

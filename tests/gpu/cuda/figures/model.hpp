@@ -62,7 +62,8 @@ public:
         gated_(bench.rows(rows_most, s.ffn)), logits_(bench.rows(rows_most, s.vocabulary)),
         norm_(bench.rows(1, s.hidden)),
         staged_(bench.allocate(
-            kernels::staged_bytes(rows_most, std::max({s.ffn, s.hidden, s.heads * s.head_dim})))) {
+            kernels::staged_bytes(rows_most, std::max({s.ffn, s.hidden, s.heads * s.head_dim})))),
+        staged_by_product_(bench.allocate(kernels::staged_bytes(rows_most, s.ffn))) {
     if (!format)
       return;
     format_ = *format;
@@ -125,9 +126,17 @@ public:
       attend(queue, rows, layer);
       PACELINE_CUDA_CHECK(kernels::linear(queue, hidden, heads, staged(), w.o, true));
       PACELINE_CUDA_CHECK(kernels::rms_norm(queue, normed, hidden, norm, 1e-5f, staged()));
-      PACELINE_CUDA_CHECK(kernels::linear(queue, up, normed, staged(), w.up, false));
-      PACELINE_CUDA_CHECK(kernels::gate(queue, gated, up, Gating{Activation::silu}, staged()));
-      PACELINE_CUDA_CHECK(kernels::linear(queue, hidden, gated, staged(), w.down, true));
+      constexpr Gating gating{Activation::silu};
+      if (kernels::joins_gate(w.up.layout, n)) {
+        const kernels::StagedRows rest = rows_in(*staged_by_product_);
+        PACELINE_CUDA_CHECK(
+            kernels::linear_gate(queue, gated, normed, staged(), w.up, gating, rest));
+        PACELINE_CUDA_CHECK(kernels::linear(queue, hidden, gated, rest, w.down, true));
+      } else {
+        PACELINE_CUDA_CHECK(kernels::linear(queue, up, normed, staged(), w.up, false));
+        PACELINE_CUDA_CHECK(kernels::gate(queue, gated, up, gating, staged()));
+        PACELINE_CUDA_CHECK(kernels::linear(queue, hidden, gated, staged(), w.down, true));
+      }
     }
     PACELINE_CUDA_CHECK(kernels::rms_norm(queue, normed, hidden, norm, 1e-5f, staged()));
     PACELINE_CUDA_CHECK(
@@ -153,14 +162,17 @@ private:
     const int positions = int(cos_->size() / sizeof(float)) / half;
     return {cos_->tensor(positions, half), sin_->tensor(positions, half)};
   }
-  kernels::StagedRows staged() const { return {reinterpret_cast<std::uint16_t*>(staged_->data())}; }
+  static kernels::StagedRows rows_in(Buffer& memory) {
+    return {reinterpret_cast<std::uint16_t*>(memory.data())};
+  }
+  kernels::StagedRows staged() const { return rows_in(*staged_); }
 
   const Bench& bench_;
   const Shape shape_;
   const KvLayout layout_;
   const std::size_t page_bytes_;
   const std::shared_ptr<Buffer> cache_, cos_, sin_, hidden_, normed_, qkv_, heads_, up_, gated_,
-      logits_, norm_, staged_;
+      logits_, norm_, staged_, staged_by_product_;
   std::shared_ptr<Buffer> workspace_;
   WeightFormat format_ = WeightFormat::bf16;
   std::vector<std::shared_ptr<Buffer>> weights_;
