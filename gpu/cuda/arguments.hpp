@@ -27,7 +27,8 @@ struct Twin {
 
 /// Memory for a piece's arguments and results. Pairs are taken and written; all that a piece takes
 /// is copied to the GPU at once when the recording is issued, before whatever is recorded after the
-/// first `take`. `fetch` copies a pair back, in the recording's order. `begin`, called when the
+/// first `take`. `fetch` copies a pair back, in the recording's order; results that only the host
+/// reads are written to its side by the kernel, which saves that copy. `begin`, called when the
 /// last piece is done, frees everything; the next piece may still read what that one left on the
 /// GPU. If a piece needs more than there is, more is allocated and kept, so a steady round
 /// allocates nothing.

@@ -219,7 +219,7 @@ void CudaOperations::propose(std::span<ProposeTask> tasks) {
   }
   PACELINE_CUDA_CHECK(kernels::propose(queue("propose"), rows.device, int(tasks.size()),
                                        results.device, tasks[0].vocabulary));
-  arguments_.fetch(results);
+  arguments_.fetch(results); // The next piece reads tokens while the host clears its side.
   results_.emplace_back([tasks, results] {
     for (std::size_t i = 0; i < tasks.size(); ++i)
       give(tasks[i], results[i]);
@@ -264,9 +264,8 @@ void CudaOperations::verify(std::span<VerifyTask> tasks) {
       row.attempt = task.attempt;
     }
   }
-  PACELINE_CUDA_CHECK(kernels::verify(queue("verify"), rows.device, int(count), results.device,
-                                      tasks[0].vocabulary));
-  arguments_.fetch(results);
+  PACELINE_CUDA_CHECK(
+      kernels::verify(queue("verify"), rows.device, int(count), results.host, tasks[0].vocabulary));
   results_.emplace_back([tasks, results] {
     std::span<const kernels::VerifyResult> left(results.host, results.count);
     for (VerifyTask& task : tasks) {
@@ -290,8 +289,7 @@ void CudaOperations::score(std::span<ScoreTask> tasks) {
       rows[next++] = {task.logits + i * std::size_t(task.stride), task.vocabulary, task.tokens[i],
                       task.top};
   PACELINE_CUDA_CHECK(
-      kernels::score(queue("score"), rows.device, int(count), results.device, tasks[0].vocabulary));
-  arguments_.fetch(results);
+      kernels::score(queue("score"), rows.device, int(count), results.host, tasks[0].vocabulary));
   results_.emplace_back([tasks, results] {
     std::size_t row = 0;
     for (ScoreTask& task : tasks) {
