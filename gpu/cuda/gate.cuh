@@ -4,6 +4,7 @@
 #include "gpu/operations.hpp"
 
 #include <cmath>
+#include <cuda_runtime.h>
 
 namespace paceline::gpu::cuda::kernels {
 

@@ -15,17 +15,15 @@ namespace {
 struct FeedForward {
   FeedForward(const Rig& rig, WeightFormat format, int ffn, int hidden, Random& random)
       : biases(random.floats(2 * std::size_t(ffn))) {
-    const auto pack = [&](int outputs, int inputs, const float* bias) {
-      const auto packed = [&](HostMatrix matrix) {
-        matrix.bias = bias;
-        return rig.device->pack({&matrix, 1}).value();
-      };
-      if (has_scaled_codes(format))
-        return packed(BlockWeight(gguf_format_of(format), outputs, inputs, random).matrix);
-      return packed(HostWeight(format, outputs, inputs, random).matrix);
+    const auto pack = [&](HostMatrix matrix, const float* bias = nullptr) {
+      matrix.bias = bias;
+      return rig.device->pack({&matrix, 1}).value();
     };
-    gate_up = pack(2 * ffn, hidden, biases.data());
-    down = pack(hidden, ffn, nullptr);
+    gate_up = has_scaled_codes(format)
+                  ? pack(BlockWeight(gguf_format_of(format), 2 * ffn, hidden, random).matrix,
+                         biases.data())
+                  : pack(HostWeight(format, 2 * ffn, hidden, random).matrix, biases.data());
+    down = pack(HostWeight(DType::bf16, hidden, ffn, random).matrix);
   }
 
   std::vector<float> biases;
@@ -44,18 +42,18 @@ TEST_CASE("a product that is gated on the way has the bits of a product and a ga
   Random random(77);
   const Gating clamped{Activation::clamped_silu, 1.702f, 2.5f};
   // Parts of the inputs are 4, 8 and 16; gates and ups share a tile of outputs.
-  for (const FeedShape& shape : {FeedShape{256, 256}, {256, 1280}, {256, 2304}, {40, 96}})
-    for (const WeightFormat format : {WeightFormat::f32, WeightFormat::bf16, WeightFormat::mxfp4,
-                                      WeightFormat::mxfp8, WeightFormat::q4_k, WeightFormat::q8_0})
+  for (const FeedShape& shape : {FeedShape{64, 256}, {64, 1280}, {64, 2304}, {40, 96}})
+    for (const WeightFormat format :
+         {WeightFormat::f32, WeightFormat::bf16, WeightFormat::mxfp4, WeightFormat::q4_k})
       for (const std::string& name : backends()) {
-        if (has_scaled_codes(format) && shape.ffn % 256 != 0)
+        if (has_scaled_codes(format) && shape.hidden % 256 != 0)
           continue; // Blocks of 256 are whole.
         CAPTURE(name);
         CAPTURE(shape.hidden);
         CAPTURE(std::string(to_string(format)));
         const Rig rig(name, 2);
         const FeedForward layer(rig, format, shape.ffn, shape.hidden, random);
-        for (const int rows : {1, 3, 8, 9})
+        for (const int rows : {3, 8, 9})
           for (const Gating& gating : {Gating{Activation::gelu_tanh}, clamped}) {
             CAPTURE(rows);
             Matrix in(rows, shape.hidden, random);
