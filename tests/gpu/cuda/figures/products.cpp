@@ -2,6 +2,7 @@
 #include "tests/gpu/cuda/figures/bench.hpp"
 
 #include <fmt/format.h>
+#include <string_view>
 
 namespace paceline::gpu::cuda::figures {
 
@@ -9,9 +10,9 @@ namespace {
 
 constexpr std::size_t cache_bytes = std::size_t(200) << 20; ///< More than caches of GPUs hold.
 
-constexpr const char* gated = "gated"; ///< The product whose blocks gate what they made.
+constexpr std::string_view gated = "gated"; ///< The product whose blocks gate what they made.
 
-void measure_product(const Bench& bench, const Shape& shape, const char* name, int outputs,
+void measure_product(const Bench& bench, const Shape& shape, std::string_view name, int outputs,
                      int inputs, WeightFormat format, const std::vector<int>& row_counts) {
   const auto layout = kernels::PackedLayout::of(format, outputs, inputs);
   const std::size_t bytes = layout.bytes();
