@@ -83,7 +83,9 @@ Result<void> check_apart(const Division& of) {
   std::vector<gpu::DeviceName> names;
   for (const std::string& device : devices) {
     if (is_node_device(device)) {
-      names.push_back({gpu::DeviceKind::sim, {}, 0, device}); // It is the node's device.
+      gpu::DeviceName& own = names.emplace_back(); // It is the node's device.
+      own.kind = gpu::DeviceKind::sim;
+      own.profile = device;
       continue;
     }
     auto name = gpu::parse_device(device);

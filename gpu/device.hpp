@@ -19,12 +19,21 @@ namespace paceline::gpu {
 
 enum class DeviceKind { cpu, cuda, sim };
 
-/// A parsed device name: "cpu", "cpu:0-3", "cpu:0,2", "cuda:1", "sim:chinchilla-70b", "sim:14.1ms".
+/// Multiprocessors of a GPU, by number, both included.
+struct Multiprocessors {
+  int first = 0;
+  int last = 0; ///< Behind the GPU's last one: up to that.
+};
+std::string to_string(Multiprocessors those); ///< As in a device's name: "0-15", "16-".
+
+/// A parsed device name: "cpu", "cpu:0-3", "cpu:0,2", "cuda:1", "cuda:0/0-15", "cuda:0/16-",
+/// "sim:chinchilla-70b", "sim:14.1ms".
 struct DeviceName {
   DeviceKind kind = DeviceKind::cpu;
   std::vector<int> cores; ///< cpu: logical cores; empty: all that the process may use.
   int index = 0;          ///< cuda: the device's number.
-  std::string profile;    ///< sim: the name, file or latencies of its profile.
+  std::optional<Multiprocessors> multiprocessors; ///< cuda: those that it works on; none: all.
+  std::string profile; ///< sim: the name, file or latencies of its profile.
 };
 Result<DeviceName> parse_device(std::string_view name);
 

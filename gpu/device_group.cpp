@@ -17,9 +17,11 @@ std::vector<std::string> names_of(const Device& device) {
 bool are_one(const std::string& one, const std::string& other) {
   const auto a = parse_device(one);
   const auto b = parse_device(other);
-  const bool processors = a && b && a->kind == DeviceKind::cpu && b->kind == a->kind;
-  return one == other ||
-         (processors && std::ranges::find_first_of(a->cores, b->cores) != a->cores.end());
+  if (one == other || !a || !b || a->kind != b->kind)
+    return one == other;
+  return (a->kind == DeviceKind::cuda && a->index == b->index) || // Its memory, at least.
+         (a->kind == DeviceKind::cpu &&
+          std::ranges::find_first_of(a->cores, b->cores) != a->cores.end());
 }
 
 } // namespace

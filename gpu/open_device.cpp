@@ -8,13 +8,14 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <limits>
 
 namespace paceline::gpu {
 namespace {
 
 tl::unexpected<Error> bad_name(std::string_view name) {
   return fail(ErrorCode::invalid_argument, fmt::format("unknown device '{}'", name),
-              "use cpu, cpu:0-3 (cores), cuda:0 or sim:PROFILE");
+              "use cpu, cpu:0-3 (cores), cuda:0, cuda:0/0-15 (multiprocessors) or sim:PROFILE");
 }
 
 // Takes a number that is not negative off the front of `text`.
@@ -48,7 +49,23 @@ std::optional<std::vector<int>> parse_cores(std::string_view text) {
   return cores;
 }
 
+// Parses "0-15" or "16-".
+std::optional<Multiprocessors> parse_multiprocessors(std::string_view text) {
+  const auto first = take_whole(text);
+  if (!first || !take(text, '-'))
+    return std::nullopt;
+  const auto last = text.empty() ? std::numeric_limits<int>::max() : take_whole(text);
+  if (!last || *last < *first || !text.empty())
+    return std::nullopt;
+  return Multiprocessors{*first, *last};
+}
+
 } // namespace
+
+std::string to_string(Multiprocessors those) {
+  const bool open = those.last == std::numeric_limits<int>::max();
+  return fmt::format("{}-{}", those.first, open ? "" : std::to_string(those.last));
+}
 
 Result<DeviceName> parse_device(std::string_view name) {
   const std::size_t colon = name.find(':');
@@ -70,9 +87,12 @@ Result<DeviceName> parse_device(std::string_view name) {
   if (kind == "cuda") {
     device.kind = DeviceKind::cuda;
     const auto index = bare ? std::optional(0) : take_whole(rest);
-    if (!index || !rest.empty())
+    const bool whole = !index || !take(rest, '/');
+    if (!whole)
+      device.multiprocessors = parse_multiprocessors(rest);
+    if (!index || (whole ? !rest.empty() : !device.multiprocessors))
       return fail(ErrorCode::invalid_argument, fmt::format("bad device number in '{}'", name),
-                  "write it like cuda:0");
+                  "write it like cuda:0, or cuda:0/0-15 for some of its multiprocessors");
     device.index = *index;
     return device;
   }

@@ -61,6 +61,11 @@ def load(program, address, bodies, clients, temperature, *options):
         return json.loads(subprocess.run([str(word) for word in command], check=True, text=True, capture_output=True).stdout)
 
 
+def has(feature):
+    """Whether the processor has it, by the kernel's name: "avx512f"."""
+    return any(feature in line.split() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags"))
+
+
 def processor():
     for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):

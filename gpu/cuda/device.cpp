@@ -18,10 +18,13 @@ namespace {
 
 class CudaDevice final : public Device {
 public:
-  CudaDevice(std::shared_ptr<Context> context, DeviceOptions options)
-      : context_(std::move(context)), options_(std::move(options)) {}
+  /// partition: null: it has the GPU as a whole.
+  CudaDevice(std::shared_ptr<Context> context, std::shared_ptr<const Partition> partition,
+             DeviceOptions options)
+      : context_(std::move(context)), partition_(std::move(partition)),
+        name_(name_of(*context_, partition_.get())), options_(std::move(options)) {}
 
-  const std::string& name() const override { return context_->name(); }
+  const std::string& name() const override { return name_; }
   const std::string& kernel() const override { return kernel_; }
   DeviceMemory memory() const override { return context_->memory(); }
   bool on_host() const override { return false; }
@@ -68,14 +71,20 @@ public:
                 "run it with EngineOptions::devices = cpu");
   }
   Result<std::unique_ptr<Lane>> open_lane(std::string role) override {
-    return cuda::open_lane(context_, role, products(), lane_options(role, name()));
+    return cuda::open_lane(context_, partition_, role, products(), lane_options(role, name()));
   }
   /// Looks for NCCL now; without it GPUs copy from each other.
   Result<std::shared_ptr<Device>> make_group(std::span<const std::shared_ptr<Device>> shards,
                                              GroupWork work) const override {
-    for (const auto& shard : shards)
-      if (!dynamic_cast<const CudaDevice*>(shard.get()))
+    for (const auto& shard : shards) {
+      const auto* gpu = dynamic_cast<const CudaDevice*>(shard.get());
+      if (!gpu)
         return Device::make_group(shards, work);
+      if (gpu->partition_)
+        return fail(ErrorCode::unsupported,
+                    gpu->name() + " is a part of a GPU, and a stage or shard has a whole one",
+                    "use " + gpu->context_->name());
+    }
     auto nccl = Nccl::load();
     if (!nccl && nccl.error().code != ErrorCode::not_found)
       return tl::unexpected(nccl.error());
@@ -87,6 +96,11 @@ public:
   }
 
 private:
+  static std::string name_of(const Context& context, const Partition* partition) {
+    return partition ? context.name() + "/" + to_string(partition->multiprocessors())
+                     : context.name();
+  }
+
   /// Adds the GPU's, or the shards' indices; returns false if a device is not a CUDA GPU.
   static bool add_index(std::set<int>& peers, const Device& device) {
     if (const auto* gpu = dynamic_cast<const CudaDevice*>(&device)) {
@@ -121,6 +135,8 @@ private:
   }
 
   const std::shared_ptr<Context> context_;
+  const std::shared_ptr<const Partition> partition_;
+  const std::string name_;
   const std::string kernel_ = "cuda";
   const DeviceOptions options_;
   mutable std::mutex mutex_;
@@ -143,7 +159,14 @@ Result<std::shared_ptr<Device>> open_device(const DeviceName& name, const Device
   if (!context)
     return tl::unexpected(context.error());
   (*context)->log_to(options.log);
-  return std::make_shared<CudaDevice>(std::move(*context), options);
+  std::shared_ptr<const Partition> partition;
+  if (name.multiprocessors) {
+    auto found = Partition::of(**context, *name.multiprocessors);
+    if (!found)
+      return tl::unexpected(found.error());
+    partition = std::move(*found);
+  }
+  return std::make_shared<CudaDevice>(std::move(*context), std::move(partition), options);
 }
 
 } // namespace paceline::gpu::cuda

@@ -16,11 +16,12 @@ namespace {
 
 class StreamExecutor final : public Executor {
 public:
-  StreamExecutor(std::shared_ptr<Context> context, std::string name, int priority, FastPath fast)
-      : context_(std::move(context)), name_(std::move(name)),
-        stream_(make_stream(priority)), operations_{CudaOperations(context_, stream_.get(), fast),
-                                                    CudaOperations(context_, stream_.get(), fast)} {
-  }
+  StreamExecutor(std::shared_ptr<Context> context, std::shared_ptr<const Partition> partition,
+                 std::string name, int priority, FastPath fast)
+      : context_(std::move(context)), partition_(std::move(partition)), name_(std::move(name)),
+        stream_(partition_ ? partition_->make_stream(priority) : make_stream(priority)),
+        operations_{CudaOperations(context_, stream_.get(), fast),
+                    CudaOperations(context_, stream_.get(), fast)} {}
 
   void enter() override {
     (void)cudaSetDevice(context_->index()); // It fails only if all that follows fails.
@@ -65,6 +66,7 @@ private:
   CudaOperations& turn(std::size_t piece) { return operations_[piece % operations_.size()]; }
 
   std::shared_ptr<Context> context_;
+  std::shared_ptr<const Partition> partition_; ///< Null: all multiprocessors.
   std::string name_;
   Stream stream_;
   PieceClock clock_;
@@ -102,6 +104,7 @@ Result<FastPath> open_fast_path(Context& context, FastProductsRef products) {
 }
 
 Result<std::unique_ptr<Lane>> open_lane(const std::shared_ptr<Context>& context,
+                                        std::shared_ptr<const Partition> partition,
                                         const std::string& role, FastProductsRef products,
                                         ThreadLaneOptions options) {
   auto fast = open_fast_path(*context, std::move(products));
@@ -109,8 +112,8 @@ Result<std::unique_ptr<Lane>> open_lane(const std::shared_ptr<Context>& context,
     return tl::unexpected(fast.error());
   try {
     const CurrentDevice current(context->index());
-    auto executor = std::make_unique<StreamExecutor>(context, options.name, priority_of(role),
-                                                     std::move(*fast));
+    auto executor = std::make_unique<StreamExecutor>(context, std::move(partition), options.name,
+                                                     priority_of(role), std::move(*fast));
     return make_thread_lane(std::move(options), std::move(executor));
   } catch (const CudaError& e) {
     context->examine();

@@ -3,6 +3,7 @@
 
 #include "gpu/cuda/context.hpp"
 #include "gpu/cuda/fast_products.hpp"
+#include "gpu/cuda/partition.hpp"
 #include "gpu/thread_lane.hpp"
 
 #include <memory>
@@ -12,9 +13,10 @@ namespace paceline::gpu::cuda {
 
 /// Opens a lane. The draft's stream has the highest priority, every other the lowest: a draft's
 /// kernels are small and many, and each would queue after one of the target's. A sticky error of
-/// the GPU retires the step, and every later one, as failed. products: null: linear_fast is
-/// refused.
+/// the GPU retires the step, and every later one, as failed. partition: null: the lane works on all
+/// multiprocessors. products: null: linear_fast is refused.
 Result<std::unique_ptr<Lane>> open_lane(const std::shared_ptr<Context>& context,
+                                        std::shared_ptr<const Partition> partition,
                                         const std::string& role, FastProductsRef products,
                                         ThreadLaneOptions options);
 

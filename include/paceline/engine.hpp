@@ -101,10 +101,10 @@ struct EngineOptions {
   /// Memory for "suffix", which holds the texts under way and recent outputs.
   std::size_t draft_memory_bytes = std::size_t(64) << 20;
 
-  /// Devices of the target: "cpu", "cpu:0-3", "cuda:0", "sim:<profile>". Several devices divide it
-  /// by layers, a stage on each one or on each `tensor_parallel_size` of them, in this order
-  /// (docs/pipeline.md). All but the first may be on nodes, "node://HOST:PORT/cpu:0"
-  /// (docs/machines.md).
+  /// Devices of the target: "cpu", "cpu:0-3" (cores), "cuda:0", "cuda:0/16-" (multiprocessors),
+  /// "sim:<profile>". Several devices divide it by layers, a stage on each one or on each
+  /// `tensor_parallel_size` of them, in this order (docs/pipeline.md). All but the first may be on
+  /// nodes, "node://HOST:PORT/cpu:0" (docs/machines.md).
   std::vector<std::string> devices = {"cpu"};
   /// Number of stages; 0: as many as there are devices, or sets of `tensor_parallel_size` of them.
   int pipeline_parallel_size = 0;

@@ -49,6 +49,10 @@ TEST_CASE("device names are parsed into kind, cores, index and profile") {
   CHECK(parse_device("cpu:4,0-1,1")->cores == std::vector{0, 1, 4});
   CHECK(parse_device("cuda")->index == 0);
   CHECK(parse_device("cuda:7")->index == 7);
+  CHECK(!parse_device("cuda:7")->multiprocessors);
+  CHECK(parse_device("cuda:1/8-23")->index == 1);
+  CHECK(to_string(parse_device("cuda:1/8-23")->multiprocessors.value()) == "8-23");
+  CHECK(to_string(parse_device("cuda:1/24-")->multiprocessors.value()) == "24-");
   CHECK(parse_device("sim:chinchilla-70b")->profile == "chinchilla-70b");
   CHECK(parse_device("sim:14.1ms+0.2ms/row")->kind == DeviceKind::sim);
 }
@@ -58,6 +62,8 @@ TEST_CASE("a device name that means nothing is an invalid argument that quotes i
        {"",         "cpu:",        "cpu:x",         "cpu:3-1",     "cpu:0-",
         "cpu:0,",   "cpu:-1",      "cpu:0 ",        "cpu:0-4096",  "cpu:99999999999999999999",
         "cuda:",    "cuda:x",      "cuda:-1",       "cuda:1x",     "sim",
+        "cuda:0/",  "cuda:0/8",    "cuda:0/8-7",    "cuda:0/-8",   "cuda:0/0-7,8",
+        "cuda/0-7", "cuda:0/0-7x", "cuda:0/0--7",   "cuda:0/x-7",  "cuda:0/0-99999999999",
         "sim:",     "sim:cray-1",  "sim:5",         "sim:5parsec", "sim:-1ms",
         "sim:1ms+", "sim:1ms+1ms", "sim:1ms+1/row", "sim:1ms/row", "sim:nanms",
         "sim:1e9s", "gpu",         "CPU",           ":",           "cpu0"}) {

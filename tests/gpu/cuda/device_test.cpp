@@ -1,6 +1,7 @@
 // GPUs found, refused and used up: an emulated machine answers as the runtime's documentation says.
 #include "gpu/cuda/survey.hpp"
 #include "gpu/device.hpp"
+#include "gpu/device_group.hpp"
 #include "gpu/mx.hpp"
 #include "tests/gpu/company.hpp"
 #include "tests/gpu/cuda_emulation/cuda_emulation.hpp"
@@ -274,4 +275,34 @@ TEST_CASE("products fit into the shared memory of all GPUs that kernels are buil
     if (weight_format(format))
       gpu::testing::check_company(
           "cuda:0", gpu::testing::BlockWeight(format, 40, 2304, random).matrix, in, counts);
+}
+
+TEST_CASE("a part of a GPU is named, kept within it, and refused where it cannot be cut off") {
+  const Machine emulated({.devices = 2});
+  CHECK(open_device("cuda:0/0-15", options()).value()->name() == "cuda:0/0-15");
+  CHECK(open_device("cuda:1/16-", options()).value()->name() == "cuda:1/16-131");
+  CHECK(open_device("cuda:0/128-131", options()).value()->name() == "cuda:0/128-131");
+  for (const char* badly : {"cuda:0/0-11", "cuda:0/4-", "cuda:0/8-130"}) {
+    const Error error = refusal(badly);
+    CHECK(error.code == ErrorCode::invalid_argument);
+    CHECK(says(error, "132 multiprocessors are divided by 8"));
+    CHECK(says(error, "cuda:0/0-15 and cuda:0/16-"));
+  }
+  CHECK(refusal("cuda:0/132-139").code == ErrorCode::invalid_argument);
+  const auto part = open_device("cuda:0/0-15", options()).value();
+  const auto rest = open_device("cuda:0/16-", options()).value();
+  CHECK(share_hardware(*part, *rest)); // They have one memory.
+  const std::array shards{open_device("cuda:1", options()).value(), part};
+  const auto group = shards[0]->make_group(shards);
+  REQUIRE(!group);
+  CHECK(says(group.error(), "cuda:0/0-15"));
+  CHECK(says(group.error(), "use cuda:0"));
+}
+
+TEST_CASE("a driver that does not divide GPUs says so, and serves them as a whole") {
+  const Machine emulated({.driver_version = 12080});
+  const Error error = refusal("cuda:0/0-15");
+  CHECK(error.code == ErrorCode::unsupported);
+  CHECK(says(error, "CUDA 13.0"));
+  CHECK(open_device("cuda:0", options()));
 }

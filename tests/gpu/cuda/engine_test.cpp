@@ -42,6 +42,21 @@ TEST_CASE("on a GPU the same tokens come in every mode, window, batch, chunk and
   CHECK(context->graphs().failed == 0);
 }
 
+TEST_CASE("a draft on multiprocessors that the target leaves changes no token") {
+  const Gpus gpus(1);
+  if (!gpus.there())
+    return;
+  EngineOptions options = small_on("cuda:0/16-", "cuda:0/0-15");
+  options.speculation = SpeculationMode::overlap;
+  options.window = 3;
+  auto engine = Engine::open(options);
+  if (!engine && engine.error().code == ErrorCode::unsupported)
+    return; // The driver is older than what divides a GPU.
+  const auto answers = ask_all(engine.value(), requests());
+  CHECK(whole_tokens_of(answers) == plain(small_on("cuda:0")));
+  CHECK(answers[0].end().speculation.accepted > 0);
+}
+
 namespace {
 
 /// Checks that the target's tokens come in other modes, windows, chunks and pages, too.

@@ -62,6 +62,27 @@ TEST_CASE("steps on a GPU run in the order of their submission, and say how they
   CHECK(bench.lane->name() == "target cuda:0");
 }
 
+TEST_CASE("kernels of a part of a GPU run there alone, in graphs, too") {
+  const Bench bench;
+  const auto part = open_device("cuda:0/0-15", {0, std::make_shared<RealTime>(), nullptr}).value();
+  const auto few = part->open_lane("draft").value();
+  CHECK(few->name() == "draft cuda:0/0-15");
+  const auto rows = part->upload(std::vector<float>{1, 2, 3, 4}).value();
+  const auto add = [&](Lane& lane) {
+    const std::array before{cuda_emulation::kernels_on(0), cuda_emulation::kernels_on(16)};
+    auto step = std::make_shared<TestStep>(
+        [&](Operations& ops) { ops.soft_cap(rows->tensor(1, 4), 30.0f); });
+    REQUIRE(lane.submit(step));
+    CHECK(step->wait().completed);
+    return std::array{cuda_emulation::kernels_on(0) - before[0],
+                      cuda_emulation::kernels_on(16) - before[1]};
+  };
+  for (int turn = 0; turn < 3; ++turn) { // Launched, captured, and as a graph.
+    CHECK(add(*few) == std::array<std::size_t, 2>{1, 0});
+    CHECK(add(*bench.lane) == std::array<std::size_t, 2>{1, 1});
+  }
+}
+
 namespace {
 
 /// A step of so many pieces that notes what a lane asks of it, each piece behind the one before.

@@ -49,6 +49,9 @@ std::size_t launches();
 /// Returns how many of these had clusters of several blocks.
 std::size_t cluster_launches();
 
+/// Kernels that ran so far, in graphs, too, and had this multiprocessor of a GPU to run on.
+std::size_t kernels_on(int multiprocessor);
+
 /// Graphs made so far, and launched.
 std::size_t graphs_made();
 std::size_t graph_launches();

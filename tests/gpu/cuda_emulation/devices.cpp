@@ -48,6 +48,10 @@ std::size_t cluster_launches() {
   return state().cluster_launches.load();
 }
 
+std::size_t kernels_on(int multiprocessor) {
+  return state().kernels_on.at(std::size_t(multiprocessor)).load();
+}
+
 std::size_t graphs_made() {
   return state().graphs_made.load();
 }
@@ -177,7 +181,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   properties->totalGlobalMem = s.options.memory;
   properties->major = s.options.capability_major;
   properties->minor = s.options.capability_minor;
-  properties->multiProcessorCount = 132;
+  properties->multiProcessorCount = multiprocessors;
   properties->pciBusID = device + 1;
   properties->sharedMemPerBlockOptin = std::size_t(shared_most(s.options));
   return cudaSuccess;

@@ -4,7 +4,9 @@
 #include "tests/gpu/cuda_emulation/cuda_emulation.hpp"
 #include <cuda_runtime_api.h>
 
+#include <array>
 #include <atomic>
+#include <bitset>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -12,6 +14,9 @@
 #include <vector>
 
 namespace cuda_emulation {
+
+inline constexpr int multiprocessors = 132; ///< Of each GPU, as an H100 has them.
+using MultiprocessorSet = std::bitset<multiprocessors>;
 
 struct State {
   std::mutex mutex;
@@ -21,6 +26,7 @@ struct State {
   std::map<const void*, int> shared_allowed; ///< Most bytes of shared memory, by kernel.
   std::atomic<std::size_t> launches{0};
   std::atomic<std::size_t> cluster_launches{0};
+  std::array<std::atomic<std::size_t>, multiprocessors> kernels_on{};
   std::atomic<std::size_t> graphs_made{0};
   std::atomic<std::size_t> graph_launches{0};
   std::atomic<unsigned> grids{0}; ///< Run.
@@ -46,6 +52,11 @@ cudaError_t usable();
 
 /// cudaSuccess, or what a call gives that this thread may not make while it captures a stream.
 cudaError_t no_capture();
+
+/// Makes a stream of the device whose kernels have these multiprocessors.
+cudaStream_t make_stream(int device, MultiprocessorSet multiprocessors);
+/// Whether the stream is there.
+bool is_stream(cudaStream_t stream);
 
 struct Task {
   std::function<void()> run;

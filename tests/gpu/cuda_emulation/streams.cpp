@@ -17,11 +17,13 @@
 #include <utility>
 #include <vector>
 
+using cuda_emulation::MultiprocessorSet;
 using cuda_emulation::Task;
 using Tasks = std::vector<Task>;
 
 struct CUstream_st {
-  explicit CUstream_st(int on) : device(on), worker_([this] { work(); }) {}
+  explicit CUstream_st(int on, MultiprocessorSet those = MultiprocessorSet().set())
+      : device(on), multiprocessors(those), worker_([this] { work(); }) {}
   ~CUstream_st() {
     {
       const std::lock_guard lock(mutex_);
@@ -63,6 +65,7 @@ struct CUstream_st {
   }
 
   const int device;
+  const MultiprocessorSet multiprocessors;
 
 private:
   void work() {
@@ -222,6 +225,20 @@ void append(cudaStream_t stream, Task work) {
   stream_of(stream).append(std::move(work));
 }
 
+cudaStream_t make_stream(int device, MultiprocessorSet those) {
+  auto* stream = new CUstream_st(device, those);
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  r.streams.insert(stream);
+  return stream;
+}
+
+bool is_stream(cudaStream_t stream) {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  return r.streams.contains(stream);
+}
+
 int device_of(cudaStream_t stream) {
   return stream ? stream->device : current_device();
 }
@@ -288,10 +305,12 @@ cudaError_t enqueue(const cudaLaunchConfig_t& config, const void* kernel,
   Task task;
   if (attributes.early)
     task.early = [=] { *seen = run_early(grid); };
-  task.run = [=] {
+  task.run = [=, those = stream_of(config.stream).multiprocessors] {
     if (is_lost(device))
       return;
     State& s = state();
+    for (std::size_t i = 0; i < those.size(); ++i)
+      s.kernels_on[i].fetch_add(those[i] ? 1 : 0);
     const unsigned seed = s.options.seed * 7919u + s.grids.fetch_add(1);
     if (const auto violation = run_grid(grid, seed, std::exchange(*seen, std::nullopt)))
       fail(device, *violation);
@@ -307,10 +326,7 @@ using namespace cuda_emulation;
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
   if (const cudaError_t error = usable())
     return error;
-  *stream = new CUstream_st(current_device());
-  Registry& r = registry();
-  const std::lock_guard lock(r.mutex);
-  r.streams.insert(*stream);
+  *stream = make_stream(current_device(), MultiprocessorSet().set());
   return cudaSuccess;
 }
 

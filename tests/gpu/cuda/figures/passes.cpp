@@ -1,4 +1,5 @@
 // Attention, whole passes, and the kernels between products.
+#include "gpu/cuda/partition.hpp"
 #include "tests/gpu/cuda/figures/model.hpp"
 
 #include <fmt/format.h>
@@ -85,46 +86,79 @@ void measure_steps(const Bench& bench, std::span<const Shape> shapes) {
       measure_steps(bench, s, format);
 }
 
-/// The first shape's step on one stream beside steps of the last on another of higher priority.
-void measure_streams(const Bench& bench, std::span<const Shape> shapes) {
+/// Seconds of a step of each model, alone.
+struct Alone {
+  double target = 0;
+  double draft = 0;
+};
+
+/// A stream for steps of each model.
+struct TwoStreams {
+  Stream target;
+  Stream draft;
+};
+
+/// Prints what steps take on these streams, beside what they took `in_turns`; returns what they
+/// take alone.
+Alone measure_beside(const Bench& bench, std::span<const Shape> shapes, const TwoStreams& streams,
+                     std::optional<Alone> in_turns) {
   const Shape& large = shapes.front();
   const Shape& small = shapes.back();
   const int context = contexts(bench).front();
   Model target(bench, large, 8, context);
   Model draft(bench, small, 8, context);
-  const Stream target_stream = make_stream(priority_of("target"));
-  const Stream draft_stream = make_stream(priority_of("draft"));
+  const cudaStream_t target_stream = streams.target.get();
+  const cudaStream_t draft_stream = streams.draft.get();
   const Places target_places(bench, large, 5, context);
   const Places draft_places(bench, small, 1, context);
-  const Captured target_step(target_stream.get(), [&](const Queue& queue) {
-    target.forward(queue, target_places.rows());
-  });
-  const Captured draft_step(draft_stream.get(),
+  const Captured target_step(
+      target_stream, [&](const Queue& queue) { target.forward(queue, target_places.rows()); });
+  const Captured draft_step(draft_stream,
                             [&](const Queue& queue) { draft.forward(queue, draft_places.rows()); });
-  const double target_alone =
-      seconds_of(target_stream.get(), [&] { target_step.launch(target_stream.get()); });
-  const double draft_alone =
-      seconds_of(draft_stream.get(), [&] { draft_step.launch(draft_stream.get()); });
-  fmt::print("streams: {} of 5 rows alone {:.3f} ms, {} of 1 row alone {:.3f} ms\n", large.name,
-             target_alone * 1e3, small.name, draft_alone * 1e3);
+  const Alone alone{seconds_of(target_stream, [&] { target_step.launch(target_stream); }),
+                    seconds_of(draft_stream, [&] { draft_step.launch(draft_stream); })};
+  fmt::print("{} of 5 rows alone {:.3f} ms, {} of 1 row alone {:.3f} ms\n", large.name,
+             alone.target * 1e3, small.name, alone.draft * 1e3);
   const Event begin = timing_event();
   const Event drafted = timing_event();
   for (const int passes : {1, 2, 4}) {
-    const double both = seconds_of(target_stream.get(), [&] {
-      PACELINE_CUDA_CHECK(cudaEventRecord(begin.get(), target_stream.get()));
-      PACELINE_CUDA_CHECK(cudaStreamWaitEvent(draft_stream.get(), begin.get()));
-      target_step.launch(target_stream.get());
+    const double both = seconds_of(target_stream, [&] {
+      PACELINE_CUDA_CHECK(cudaEventRecord(begin.get(), target_stream));
+      PACELINE_CUDA_CHECK(cudaStreamWaitEvent(draft_stream, begin.get()));
+      target_step.launch(target_stream);
       for (int i = 0; i < passes; ++i)
-        draft_step.launch(draft_stream.get());
-      PACELINE_CUDA_CHECK(cudaEventRecord(drafted.get(), draft_stream.get()));
-      PACELINE_CUDA_CHECK(cudaStreamWaitEvent(target_stream.get(), drafted.get()));
+        draft_step.launch(draft_stream);
+      PACELINE_CUDA_CHECK(cudaEventRecord(drafted.get(), draft_stream));
+      PACELINE_CUDA_CHECK(cudaStreamWaitEvent(target_stream, drafted.get()));
     });
     float until_drafted = 0;
     PACELINE_CUDA_CHECK(cudaEventElapsedTime(&until_drafted, begin.get(), drafted.get()));
-    const double in_turns = target_alone + passes * draft_alone;
+    const Alone& one = in_turns ? *in_turns : alone;
     fmt::print(
         "  {} passes beside it: both {:.3f} ms ({:.2f} of in turns), the draft's {:.3f} ms\n",
-        passes, both * 1e3, both / in_turns, double(until_drafted));
+        passes, both * 1e3, both / (one.target + passes * one.draft), double(until_drafted));
+  }
+  return alone;
+}
+
+/// The first shape's step on one stream beside steps of the last on another of higher priority,
+/// both on all multiprocessors, and the draft's on 16 and on 24 of them that the target's leaves.
+void measure_streams(const Bench& bench, std::span<const Shape> shapes) {
+  fmt::print("streams: ");
+  const Alone whole = measure_beside(
+      bench, shapes, {make_stream(priority_of("target")), make_stream(priority_of("draft"))}, {});
+  for (const int kept : {16, 24}) {
+    const auto few = Partition::of(*bench.context, {0, kept - 1});
+    const auto others = Partition::of(*bench.context, {kept, std::numeric_limits<int>::max()});
+    if (!few || !others) {
+      fmt::print("  {}\n", (few ? others : few).error().text());
+      return;
+    }
+    fmt::print("streams, {} multiprocessors for the draft: ", kept);
+    (void)measure_beside(
+        bench, shapes,
+        {(*others)->make_stream(priority_of("target")), (*few)->make_stream(priority_of("draft"))},
+        whole);
   }
 }
 
