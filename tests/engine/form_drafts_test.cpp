@@ -1,6 +1,7 @@
 // What forms of answers draft, through all actors: fewer steps of the target, and the very tokens
 // of plain constrained decoding.
 #include "tests/engine/world.hpp"
+#include "tests/support/effort.hpp"
 
 #include <doctest/doctest.h>
 #include <limits>
@@ -89,13 +90,18 @@ std::vector<std::pair<std::string, Request>> twisted(const Answer& plain) {
 } // namespace
 
 TEST_CASE("what the form drafts changes no token, whatever bends or ends the answer there") {
-  for (const auto& drafters : std::vector<std::vector<std::string>>{
-           {"none"}, {"suffix"}, {"suffix", "auto"}, {"eagle3:demo"}}) {
+  const std::vector<std::vector<std::string>> all{
+      {"none"}, {"suffix"}, {"suffix", "auto"}, {"eagle3:demo"}};
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto& drafters = all[i];
     CAPTURE(drafters.back());
     EngineWorld world(demo_in(SpeculationMode::automatic, drafters));
     const Answer plain = plain_answer_of(world, event_request());
     std::uint64_t accepted = 0;
-    for (auto& [name, request] : twisted(plain))
+    std::size_t twist = 0;
+    for (auto& [name, request] : twisted(plain)) {
+      if (sanitized && twist++ % all.size() != i)
+        continue; // Each with some drafters will do for them.
       for (const float temperature : {0.0f, 1.0f}) {
         CAPTURE(name);
         CAPTURE(temperature);
@@ -113,7 +119,8 @@ TEST_CASE("what the form drafts changes no token, whatever bends or ends the ans
         request.drafter = "form";
         check_same(answer_of(world, request), unbent);
       }
-    CHECK(accepted > 10); // 33 to 212: a draft model knows most of it better.
+    }
+    CHECK(accepted > (sanitized ? 0 : 10)); // 33 to 212: a draft model knows most of it better.
   }
 }
 
