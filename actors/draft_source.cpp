@@ -330,11 +330,6 @@ model_draft(const ModelLoader& loader, const LoadedModel& target, const std::str
   return made;
 }
 
-/// Returns whether a draft there can read what the target has in its memory.
-bool uses_memory_of(const gpu::Device& draft, const gpu::Device& target) {
-  return draft.name() == target.name() || (draft.on_host() && target.on_host());
-}
-
 /// Opens the device of a draft that shares with the target: the target's own if it has that name.
 Result<std::shared_ptr<gpu::Device>> open_near(const ModelLoader& loader, const std::string& name,
                                                const std::shared_ptr<gpu::Device>& target) {
@@ -387,7 +382,7 @@ Result<std::unique_ptr<ModelDraft>> self_draft(const ModelLoader& loader, const 
       .and_then([&](std::shared_ptr<gpu::Device>&& device) {
         models::LoadOptions how = loader.load_options("draft");
         how.blocks = gpu::Quantization{*format, o.weight_scales};
-        if (!target.is_divided() && uses_memory_of(*device, *target.device))
+        if (!target.is_divided() && gpu::share_memory(*device, *target.device))
           how.shared = target.model;
         draft.device = std::move(device);
         return models::load_model(*target.source, {draft.device}, how);
@@ -406,7 +401,7 @@ Result<void> check_head_devices(const EngineOptions& o, const gpu::Device& targe
                 "EngineOptions::reserve_device with a head on the target, which could not follow "
                 "it there",
                 "leave it out, or give another draft");
-  if (!uses_memory_of(head, target))
+  if (!gpu::share_memory(head, target))
     return fail(ErrorCode::invalid_argument,
                 fmt::format("EngineOptions::draft_devices is {}, where a head cannot read what the "
                             "target leaves on {}",

@@ -64,9 +64,17 @@ Result<std::shared_ptr<Device>> Device::make_group(std::span<const std::shared_p
               "each device is a stage");
 }
 
+bool share_memory(const Device& one, const Device& other) {
+  if (one.name() == other.name() || (one.on_host() && other.on_host()))
+    return true;
+  const auto a = parse_device(one.name());
+  const auto b = parse_device(other.name());
+  return a && b && a->kind == DeviceKind::cuda && b->kind == a->kind && a->index == b->index;
+}
+
 Result<std::shared_ptr<Buffer>> allocate_between(Device& writer, Device& reader,
                                                  std::size_t bytes) {
-  if (writer.name() == reader.name() || (writer.on_host() && reader.on_host()))
+  if (share_memory(writer, reader))
     return writer.allocate(bytes);
   const Device* const one[] = {&writer};
   if (auto near = reader.allocate_reached_by(one, bytes); !near || *near)

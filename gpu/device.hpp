@@ -111,6 +111,10 @@ public:
   virtual Result<std::unique_ptr<Lane>> open_lane(std::string role) = 0;
 };
 
+/// Returns whether lanes of one use what the other allocates: both are on the host, or are one GPU
+/// or parts of it.
+bool share_memory(const Device& one, const Device& other);
+
 /// Allocates memory that lanes of both devices use (both may be the same device). It lies with the
 /// reader if the writer can reach it there.
 Result<std::shared_ptr<Buffer>> allocate_between(Device& writer, Device& reader, std::size_t bytes);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace paceline::gpu::cuda {
@@ -111,7 +112,6 @@ Result<std::shared_ptr<const Partition>> Partition::of(const Context& context,
                             name ? name : "unknown error"),
                 "name the GPU as a whole");
   };
-  const CurrentDevice current(context.index());
   CUdevice device = 0;
   if (const CUresult failed = d->device(&device, context.index()))
     return refused("cuDeviceGet", failed);

@@ -7,7 +7,6 @@
 
 #include <memory>
 #include <mutex>
-#include <string>
 
 struct CUgreenCtx_st;
 

@@ -49,12 +49,18 @@ TEST_CASE("a draft on multiprocessors that the target leaves changes no token") 
   EngineOptions options = small_on("cuda:0/16-", "cuda:0/0-15");
   options.speculation = SpeculationMode::overlap;
   options.window = 3;
-  auto engine = Engine::open(options);
-  if (!engine && engine.error().code == ErrorCode::unsupported)
-    return; // The driver is older than what divides a GPU.
-  const auto answers = ask_all(engine.value(), requests());
-  CHECK(whole_tokens_of(answers) == plain(small_on("cuda:0")));
-  CHECK(answers[0].end().speculation.accepted > 0);
+  const auto expected = plain(small_on("cuda:0"));
+  for (const bool self : {false, true}) {
+    CAPTURE(self);
+    options.drafters = {self ? "self:mxfp4" : options.target};
+    auto engine = Engine::open(options);
+    if (!engine && engine.error().code == ErrorCode::unsupported)
+      return; // The driver is older than what divides a GPU.
+    const auto answers = ask_all(engine.value(), requests());
+    CHECK(whole_tokens_of(answers) == expected);
+    CHECK(answers[0].end().speculation.accepted > 0);
+    CHECK((engine->draft_model()->shared_bytes > 0) == self);
+  }
 }
 
 namespace {
