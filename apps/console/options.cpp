@@ -218,7 +218,8 @@ void add_draft_kv_cache_dtype(CLI::App& app, EngineOptions& engine) {
 void add_device_options(CLI::App& app, EngineOptions& engine) {
   app.add_option_function<std::vector<std::string>>(
          "--device", [&engine](const std::vector<std::string>& given) { engine.devices = given; },
-         "cpu, cpu:0-3, cuda:0, cuda:0/0-15 or sim:PROFILE; given again: the target in stages, one on each "
+         "cpu, cpu:0-3, cuda:0, cuda:0/0-15 or sim:PROFILE; given again: the target in stages, one "
+         "on each "
          "(behind the first also on node://HOST:PORT/DEVICE), or in shards")
       ->default_str(engine.devices.front())
       ->allow_extra_args(false)
