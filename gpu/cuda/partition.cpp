@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -80,6 +81,21 @@ CUresult divide(const Driver& d, CUdevice device, Division& all) {
   return CUDA_SUCCESS;
 }
 
+/// Divides a GPU once: the driver says of one division alone that its parts have nothing in common.
+CUresult divided(const Driver& d, CUdevice device, Division& all) {
+  static std::mutex mutex;
+  static std::map<CUdevice, Division> known;
+  const std::lock_guard lock(mutex);
+  if (const auto found = known.find(device); found != known.end()) {
+    all = found->second;
+    return CUDA_SUCCESS;
+  }
+  if (const CUresult failed = divide(d, device, all))
+    return failed;
+  known.emplace(device, all);
+  return CUDA_SUCCESS;
+}
+
 /// Moves the parts that hold these multiprocessors, and no others, to the front; returns how many
 /// they are, 0 if there are none such.
 std::size_t choose(std::vector<CUdevResource>& parts, Multiprocessors wanted) {
@@ -116,7 +132,7 @@ Result<std::shared_ptr<const Partition>> Partition::of(const Context& context,
   if (const CUresult failed = d->device(&device, context.index()))
     return refused("cuDeviceGet", failed);
   Division all;
-  if (const CUresult failed = divide(*d, device, all))
+  if (const CUresult failed = divided(*d, device, all))
     return refused("cuDevSmResourceSplitByCount", failed);
   const Multiprocessors there{wanted.first, std::min(wanted.last, all.count - 1)};
   const std::size_t chosen = choose(all.parts, there);
