@@ -87,6 +87,9 @@ public:
   virtual Result<std::shared_ptr<const Weight>> pack(std::span<const HostMatrix> parts) = 0;
   /// Returns whether products round rows to 8 bits where HostMatrix::int8_rows asks for it.
   virtual bool rounds_to_int8() const { return true; }
+  /// Returns whether 8 bits have been measured to be faster: for rows, from one on, before products
+  /// with integers, and for keys and values of long texts.
+  virtual bool faster_in_int8() const { return false; }
   /// Prepares Operations::linear_fast of lanes that are opened from now on, for products of up to
   /// `rows` rows with these weights and others of the same shapes. Tests that each row of a product
   /// has the same bits whatever the other rows are. Errors: the device has no such products, or

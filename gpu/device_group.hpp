@@ -4,6 +4,7 @@
 
 #include "gpu/device.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <span>
@@ -43,12 +44,17 @@ public:
   Result<std::shared_ptr<Buffer>> upload(std::span<const float> values) override {
     return first().upload(values);
   }
+  bool rounds_to_int8() const override { return all_of(&Device::rounds_to_int8); }
+  bool faster_in_int8() const override { return all_of(&Device::faster_in_int8); }
   Result<void> check_heads(int head_dim) const override;
   std::span<const std::shared_ptr<Device>> shards() const override { return shards_; }
   Result<std::unique_ptr<Lane>> open_lane(std::string role) override { return open_(*this, role); }
 
 private:
   Device& first() const { return *shards_.front(); }
+  bool all_of(bool (Device::*is)() const) const {
+    return std::ranges::all_of(shards_, [is](const auto& shard) { return ((*shard).*is)(); });
+  }
 
   const std::vector<std::shared_ptr<Device>> shards_;
   const GroupWork work_;

@@ -50,8 +50,8 @@ struct StageLayers {
   NumberFormat dtype = NumberFormat::automatic;
   std::optional<gpu::Quantization> blocks; ///< models::LoadOptions::blocks
   int max_positions = 0;                   ///< models::LoadOptions::max_positions
-  bool int8_rows = false;                  ///< models::LoadOptions::int8_rows
-  bool int8_cache = false;                 ///< models::LoadOptions::int8_cache
+  bool int8_rows = false;                  ///< Same as models::LoadOptions::int8_rows
+  bool int8_cache = false;                 ///< Same as models::LoadOptions::int8_cache
   bool operator==(const StageLayers&) const = default;
 };
 

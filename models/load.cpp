@@ -62,7 +62,8 @@ public:
   StageLoader(std::string location, ModelConfig config, std::unique_ptr<TensorSource> tensors,
               Devices devices, const LoadOptions& options)
       : location_(std::move(location)), config_(std::move(config)), tensors_(std::move(tensors)),
-        devices_(std::move(devices)), options_(options) {}
+        devices_(std::move(devices)), options_(settled(options, devices_)),
+        asks_for_int8_(options.int8_rows()) {}
 
   Result<Stages> load() {
     return check()
@@ -142,11 +143,7 @@ private:
   }
 
   Result<void> check_rows(const gpu::Device& device) const {
-    const bool rounds =
-        device.rounds_to_int8() && std::ranges::all_of(device.shards(), [](const auto& shard) {
-          return shard->rounds_to_int8();
-        });
-    if (rounds || !options_.int8_rows)
+    if (device.rounds_to_int8() || !options_.int8_rows())
       return {};
     return fail(
         ErrorCode::unsupported,
@@ -301,7 +298,7 @@ private:
     info.head_weights = weights.head ? to_string(weights.head->format()) : "";
     info.activations = rounds_to_int8(weights) ? to_string(Activations::int8) : "";
     info.kv_cache_dtype = weights.cached == gpu::KvType::int8 ? to_string(KvCacheDtype::int8) : "";
-    if (options_.int8_rows && info.layers > 0 && info.activations.empty())
+    if (asks_for_int8_ && info.layers > 0 && info.activations.empty())
       options_.log.write(LogLevel::info,
                          fmt::format("{}: its weights are {}, whose products round nothing to "
                                      "int8",
@@ -331,7 +328,8 @@ private:
   ModelConfig config_;
   const std::unique_ptr<TensorSource> tensors_;
   Devices devices_;
-  const LoadOptions& options_;
+  const LoadOptions options_;
+  const bool asks_for_int8_;
   gpu::DType dtype_ = gpu::DType::f32;
   std::vector<LayerRange> ranges_;
   std::vector<Loaded> stages_;
@@ -361,6 +359,17 @@ Result<Stages> load_transformer(const std::string& location, ModelConfig config,
       .load();
 }
 
+LoadOptions settled(LoadOptions options, const Devices& devices) {
+  const auto is_faster = [](const auto& device) { return device->faster_in_int8(); };
+  if (!options.drafts || !std::ranges::all_of(devices, is_faster))
+    return options;
+  if (options.activations == Activations::automatic)
+    options.activations = Activations::int8;
+  if (options.kv_cache_dtype == KvCacheDtype::automatic)
+    options.kv_cache_dtype = KvCacheDtype::int8;
+  return options;
+}
+
 LoadOptions load_formats(const EngineOptions& options, const std::string& role) {
   const auto quantization = [&](const std::optional<WeightFormat>& format) {
     return format ? std::optional(gpu::Quantization{*format, options.weight_scales}) : std::nullopt;
@@ -370,10 +379,8 @@ LoadOptions load_formats(const EngineOptions& options, const std::string& role) 
   load.blocks = quantization(role == "draft" ? options.draft_weights : options.weights);
   load.head = quantization(options.head_weights);
   load.drafts = role == "draft";
-  load.int8_rows =
-      (role == "draft" ? options.draft_activations : options.activations) == Activations::int8;
-  load.int8_cache = (role == "draft" ? options.draft_kv_cache_dtype : options.kv_cache_dtype) ==
-                    KvCacheDtype::int8;
+  load.activations = role == "draft" ? options.draft_activations : options.activations;
+  load.kv_cache_dtype = role == "draft" ? options.draft_kv_cache_dtype : options.kv_cache_dtype;
   return load;
 }
 

@@ -33,8 +33,8 @@ struct LoadOptions {
   std::optional<gpu::Quantization> blocks = {};
   std::optional<gpu::Quantization> head = {}; ///< Format of the output head; none: dtype.
   bool drafts = false;                        ///< Refuse models that cannot draft.
-  bool int8_rows = false;                     ///< Round rows to 8 bits (Activations::int8).
-  bool int8_cache = false;            ///< Keep keys and values in 8 bits (KvCacheDtype::int8).
+  Activations activations = Activations::automatic;
+  KvCacheDtype kv_cache_dtype = KvCacheDtype::automatic;
   std::vector<int> stage_layers = {}; ///< Layers of each stage; empty: divided by their cost.
   /// The only layers to load, on one device: a stage whose neighbours are on other machines.
   std::optional<LayerRange> only = {};
@@ -46,9 +46,11 @@ struct LoadOptions {
   /// a head that has none.
   std::shared_ptr<const Model> target = {};
 
+  bool int8_rows() const { return activations == Activations::int8; }
+  bool int8_cache() const { return kv_cache_dtype == KvCacheDtype::int8; }
   /// Returns the type of keys and values. bf16: whether 16 bits are enough for the weights.
   gpu::KvType cached(bool bf16) const {
-    if (int8_cache)
+    if (int8_cache())
       return gpu::KvType::int8;
     return bf16 ? gpu::KvType::bf16 : gpu::KvType::f32;
   }

@@ -26,7 +26,7 @@ public:
   Loader(TensorSource& tensors, const ModelConfig& config, gpu::DType dtype, gpu::Device& device,
          const LoadOptions& options, const Shard& shard)
       : tensors_(tensors), config_(config), dtype_(dtype), options_(options), shard_(shard),
-        packer_(tensors, dtype, device, options.int8_rows),
+        packer_(tensors, dtype, device, options.int8_rows()),
         recurrent_(tensors, config, packer_, options.blocks) {}
 
   /// Loads the large tables first: while one is packed it is in memory twice.

@@ -51,6 +51,29 @@ private:
   ModelInfo info_;
 };
 
+/// Refuses formats of a draft that a node loads in its own way.
+Result<void> check_loading(const EngineOptions& o) {
+  const auto check = [](bool given, const char* field, const char* value) -> Result<void> {
+    if (!given)
+      return {};
+    return fail(ErrorCode::unsupported,
+                fmt::format("EngineOptions::{} is {}, and {} is a node's, which loads the draft as "
+                            "it is",
+                            field, value, device_field),
+                "leave it out");
+  };
+  return check(o.draft_weights.has_value(), "draft_weights",
+               to_string(o.draft_weights.value_or(WeightFormat::mxfp4)))
+      .and_then([&] {
+        return check(o.draft_activations != Activations::automatic, "draft_activations",
+                     to_string(o.draft_activations));
+      })
+      .and_then([&] {
+        return check(o.draft_kv_cache_dtype != KvCacheDtype::automatic, "draft_kv_cache_dtype",
+                     to_string(o.draft_kv_cache_dtype));
+      });
+}
+
 /// Refuses drafts that a node cannot run.
 Result<void> check_kind(const EngineOptions& o, const std::string& name) {
   if (o.virtual_time)
@@ -68,13 +91,7 @@ Result<void> check_kind(const EngineOptions& o, const std::string& name) {
         ErrorCode::unsupported,
         fmt::format("EngineOptions::drafters has a look-up, and {} is a node's", device_field),
         "leave it out: a look-up drafts beside a model of this machine");
-  if (o.draft_kv_cache_dtype != KvCacheDtype::automatic)
-    return fail(ErrorCode::unsupported,
-                fmt::format("EngineOptions::draft_kv_cache_dtype is {}, and {} is a node's, whose "
-                            "cache is its own",
-                            to_string(o.draft_kv_cache_dtype), device_field),
-                "leave it out");
-  return {};
+  return check_loading(o);
 }
 
 struct Files {

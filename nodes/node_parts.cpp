@@ -119,8 +119,8 @@ Result<NodeParts::OfferRef> NodeParts::load_layers(const std::string& location,
   how.dtype = layers.dtype;
   how.blocks = layers.blocks;
   how.max_positions = layers.max_positions;
-  how.int8_rows = layers.int8_rows;
-  how.int8_cache = layers.int8_cache;
+  how.activations = layers.int8_rows ? Activations::int8 : Activations::bf16;
+  how.kv_cache_dtype = layers.int8_cache ? KvCacheDtype::int8 : KvCacheDtype::as_weights;
   how.only = models::LayerRange{layers.first, layers.count, true};
   const std::string device = device_of(wanted);
   const actors::ModelLoader loader(loading, time, nullptr);

@@ -53,8 +53,8 @@ Result<OpenStage> hello_of(const actors::ModelLoader& loader, const actors::Load
         return models::sample_weights(location);
       })
       .map([&](std::string&& weights) {
-        hello.layers = {std::move(weights), layers.first,      layers.count,  how.dtype,
-                        how.blocks,         how.max_positions, how.int8_rows, how.int8_cache};
+        hello.layers = {std::move(weights), layers.first,      layers.count,    how.dtype,
+                        how.blocks,         how.max_positions, how.int8_rows(), how.int8_cache()};
         return hello;
       });
 }

@@ -27,6 +27,7 @@ struct Host {
   std::string name;
   std::string kernel;
   std::vector<std::string> kernels;
+  bool faster_in_int8 = false; ///< Same as gpu::Device::faster_in_int8.
   std::size_t cores = 0;
   std::size_t physical_cores = 0;
   gpu::DeviceMemory memory;
@@ -39,6 +40,7 @@ Result<Host> look_at_host() {
   Host host;
   host.name = (*device)->name();
   host.kernel = (*device)->kernel();
+  host.faster_in_int8 = (*device)->faster_in_int8();
   for (const gpu::cpu::Kernels* kernels : gpu::cpu::available_kernels())
     host.kernels.emplace_back(kernels->name());
   const auto cores = gpu::cpu::usable_cores();
@@ -100,6 +102,7 @@ boost::json::object json_of(const Host& host, const Survey& survey) {
   return {{"name", host.name},
           {"kernel", host.kernel},
           {"kernels", boost::json::array(host.kernels.begin(), host.kernels.end())},
+          {"drafts_in_int8", host.faster_in_int8},
           {"cores", host.cores},
           {"physical_cores", host.physical_cores},
           {"memory_bytes", host.memory.total},
@@ -154,11 +157,12 @@ std::string text_of(const Survey& survey) {
 
 std::string text_of(const Host& host) {
   return fmt::format("{}\n  cores    {} logical, {} physical\n"
-                     "  kernel   {} (this machine can run {})\n"
+                     "  kernel   {} (this machine can run {})\n{}"
                      "  memory   {}, {} available\n",
                      host.name, host.cores, host.physical_cores, host.kernel,
-                     fmt::join(host.kernels, ", "), human_bytes(host.memory.total),
-                     human_bytes(host.memory.available));
+                     fmt::join(host.kernels, ", "),
+                     host.faster_in_int8 ? "  drafts   rows, keys and values in 8 bits\n" : "",
+                     human_bytes(host.memory.total), human_bytes(host.memory.available));
 }
 
 } // namespace

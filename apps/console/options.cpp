@@ -207,12 +207,13 @@ void add_weight_scales(CLI::App& app, ScaleChoice& scales) {
 
 void add_kv_cache_dtype(CLI::App& app, EngineOptions& engine) {
   add_choice(app, "--kv-cache-dtype", engine.kv_cache_dtype, choices_of<KvCacheDtype>(),
-             "What keys and values are kept as; auto: 16 bits, or 32 with such weights");
+             "What keys and values are kept as; auto, weights: 16 bits, or 32 with such weights");
 }
 
 void add_draft_kv_cache_dtype(CLI::App& app, EngineOptions& engine) {
   add_choice(app, "--draft-kv-cache-dtype", engine.draft_kv_cache_dtype, choices_of<KvCacheDtype>(),
-             "The same as --kv-cache-dtype of the draft, where it changes no answer");
+             "The same as --kv-cache-dtype of the draft, where it changes no answer; auto: what is "
+             "faster");
 }
 
 void add_device_options(CLI::App& app, EngineOptions& engine) {
@@ -263,8 +264,9 @@ void add_model_options(CLI::App& app, EngineOptions& engine) {
                     "mxfp6-e3m2, mxfp4 or mxint8");
   add_weight_format(app, "--head-weights", engine.head_weights, "The same of the output heads");
   add_weight_scales(app, engine.weight_scales);
-  add_choice(app, "--activations", engine.activations, choices_of<Activations>(),
-             "What rows are rounded to before products with weights of 4 to 8 bits, on CPUs");
+  add_choice(
+      app, "--activations", engine.activations, choices_of<Activations>(),
+      "What rows are rounded to before products with weights of 4 to 8 bits, on CPUs; auto: bf16");
   add_kv_cache_dtype(app, engine);
   app.add_option("-c,--max-model-len,--ctx-size", engine.max_model_len,
                  "Tokens of context; 0: what the model was trained for")
@@ -307,8 +309,9 @@ void add_speculation_options(CLI::App& app, EngineOptions& engine, Request& requ
   add_node_options(app, engine);
   add_weight_format(app, "--draft-weights", engine.draft_weights,
                     "Quantize the draft's blocks while loading, as --weights does the target's");
-  add_choice(app, "--draft-activations", engine.draft_activations, choices_of<Activations>(),
-             "The same as --activations of the draft, where it changes no answer");
+  add_choice(
+      app, "--draft-activations", engine.draft_activations, choices_of<Activations>(),
+      "The same as --activations of the draft, where it changes no answer; auto: what is faster");
   add_draft_kv_cache_dtype(app, engine);
   add_number(app, engine, actors::engine_number("max_num_seqs"));
   add_choice(app, "--prefill", engine.prefill, choices_of<Prefill>(),

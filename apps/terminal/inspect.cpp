@@ -5,11 +5,14 @@
 #include "apps/console/devices.hpp"
 #include "apps/console/options.hpp"
 #include "apps/console/output.hpp"
+#include "apps/console/steady_time.hpp"
 #include "apps/console/survey.hpp"
 #include "apps/terminal/inspect/checkpoint.hpp"
 #include "apps/terminal/inspect/division.hpp"
 #include "apps/terminal/inspect/report.hpp"
+#include "gpu/device.hpp"
 #include "models/families.hpp"
+#include "models/load.hpp"
 
 #include <algorithm>
 #include <boost/json/array.hpp>
@@ -39,6 +42,14 @@ bool is_lookup(const std::optional<std::string>& draft) {
   return draft == "suffix" || draft == "ngram";
 }
 
+/// Returns what a draft keeps keys and values as where the target is.
+KvCacheDtype kept_by_draft(const EngineOptions& engine) {
+  const models::LoadOptions how = models::load_formats(engine, "draft");
+  const auto device =
+      gpu::open_device(engine.devices.front(), {0, std::make_shared<SteadyTime>(), nullptr});
+  return device ? models::settled(how, {*device}).kv_cache_dtype : how.kv_cache_dtype;
+}
+
 Result<int> show_checkpoints(const Options& options, const std::optional<std::string>& draft_name) {
   auto target = read_checkpoint(options.model, "target", options.weights);
   if (!target)
@@ -49,7 +60,7 @@ Result<int> show_checkpoints(const Options& options, const std::optional<std::st
     if (!read)
       return tl::unexpected(read.error());
     draft = std::move(*read);
-    draft->cache_as(options.engine.draft_kv_cache_dtype);
+    draft->cache_as(kept_by_draft(options.engine));
   }
   target->cache_as(options.engine.kv_cache_dtype);
   boost::json::object object{{"target", checkpoint_json(*target)}};

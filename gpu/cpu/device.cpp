@@ -23,6 +23,7 @@ public:
   const std::string& name() const override { return name_; }
   const std::string& kernel() const override { return kernel_; }
   DeviceMemory memory() const override { return host_memory(); }
+  bool faster_in_int8() const override { return kernels_.faster_in_int8(); }
 
   Result<std::shared_ptr<Buffer>> allocate(std::size_t bytes) override {
     return allocate_host(bytes);

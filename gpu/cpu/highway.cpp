@@ -183,6 +183,7 @@ public:
     one = hn::GetLane(sum[0]);
     return double(rounds) * sums * lanes;
   }
+  bool faster_in_int8() const override { return HWY_TARGET == HWY_AVX2; }
 
   std::size_t staged_bytes(int rows, const PackedWeight& w) const override {
     if (w.integers())

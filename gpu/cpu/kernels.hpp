@@ -58,6 +58,8 @@ public:
   /// Runs the family's fastest product instruction for bf16 weights `rounds` times, on registers
   /// alone, and returns the number of multiply-adds, as the peak to measure against.
   virtual double multiply_adds(int rounds) const = 0;
+  /// Same as Device::faster_in_int8.
+  virtual bool faster_in_int8() const { return false; }
 
   /// Returns the bytes that `rows` staged inputs of a product with `w` take.
   virtual std::size_t staged_bytes(int rows, const PackedWeight& w) const = 0;

@@ -143,8 +143,8 @@ struct EngineOptions {
   ScaleChoice weight_scales = ScaleChoice::search; ///< How all quantized weights find their scales.
   /// What rows of the target, and of the draft, are rounded to; the draft's changes no answer, but
   /// how many of its tokens are accepted. On CPUs alone.
-  Activations activations = Activations::bf16;
-  Activations draft_activations = Activations::bf16;
+  Activations activations = Activations::automatic;
+  Activations draft_activations = Activations::automatic;
   /// What the KV caches of the target, and of a draft with weights, keep; the draft's changes no
   /// answer, but how many of its tokens are accepted.
   KvCacheDtype kv_cache_dtype = KvCacheDtype::automatic;

@@ -81,10 +81,11 @@ inline constexpr auto value_names<LogLevel> = std::to_array<std::pair<LogLevel, 
     {{LogLevel::info, "info"}, {LogLevel::warning, "warning"}, {LogLevel::error, "error"}});
 template <>
 inline constexpr auto value_names<Activations> = std::to_array<std::pair<Activations, const char*>>(
-    {{Activations::bf16, "bf16"}, {Activations::int8, "int8"}});
+    {{Activations::automatic, "auto"}, {Activations::bf16, "bf16"}, {Activations::int8, "int8"}});
 template <>
 inline constexpr auto value_names<KvCacheDtype> =
     std::to_array<std::pair<KvCacheDtype, const char*>>({{KvCacheDtype::automatic, "auto"},
+                                                         {KvCacheDtype::as_weights, "weights"},
                                                          {KvCacheDtype::int8, "int8"}});
 template <>
 inline constexpr auto value_names<ScaleChoice> = std::to_array<std::pair<ScaleChoice, const char*>>(

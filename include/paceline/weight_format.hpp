@@ -40,24 +40,26 @@ const char* to_string(WeightFormat format) noexcept;
 /// What the numbers of a row are rounded to before they are multiplied with weights that are not
 /// plain f32 or f16. Part of the numeric setting.
 enum class Activations : std::uint8_t {
+  automatic, ///< bf16; a draft's are int8 where its device is faster with it.
   bf16,
   /// Steps of 1/127 of the largest of 32 numbers, for weights whose codes are integers (MXFP4,
   /// MXFP6 E2M3, MXINT8 and GGUF's blocks); for others, bf16.
   int8,
 };
 
-/// "bf16", "int8"
+/// "auto", "bf16", "int8"
 const char* to_string(Activations activations) noexcept;
 
 /// What a KV cache keeps keys and values as. Part of the numeric setting.
 enum class KvCacheDtype : std::uint8_t {
-  automatic, ///< As the embedding's weights are stored: f32 if these are f32 or f16, else bf16.
+  automatic,  ///< As `as_weights`; a draft's is int8 where its device is faster with it.
+  as_weights, ///< As the embedding's weights are stored: f32 if these are f32 or f16, else bf16.
   /// Steps of 1/127 of the largest number of a head's key, or value, at a position, which has a
   /// scale in f32 beside them.
   int8,
 };
 
-/// "auto", "int8"
+/// "auto", "weights", "int8"
 const char* to_string(KvCacheDtype dtype) noexcept;
 
 /// Which power of two a block of a microscaling format shares.

@@ -33,11 +33,11 @@ private:
 };
 
 Result<void> check(const std::string& name, int context, const LoadOptions& options) {
-  if (options.blocks || options.head || options.int8_rows)
+  if (options.blocks || options.head || options.int8_rows())
     return fail(ErrorCode::unsupported, name + " has no weights to quantize or to multiply",
                 "leave EngineOptions::weights, draft_weights, head_weights, activations and "
                 "drafts of self: out");
-  if (options.int8_cache)
+  if (options.int8_cache())
     return fail(ErrorCode::unsupported, name + " has no keys and values to keep in 8 bits",
                 "leave EngineOptions::kv_cache_dtype and draft_kv_cache_dtype out");
   if (!options.stage_layers.empty())

@@ -11,8 +11,8 @@ Seconds = Union[float, datetime.timedelta]
 Speculation = Literal["off", "sync", "overlap", "auto"]
 NumberFormat = Literal["auto", "f32", "f16", "bf16"]
 WeightFormat = Literal["mxfp8", "mxfp8-e5m2", "mxfp6", "mxfp6-e3m2", "mxfp4", "mxint8"]
-Activations = Literal["bf16", "int8"]
-KvCacheDtype = Literal["auto", "int8"]
+Activations = Literal["auto", "bf16", "int8"]
+KvCacheDtype = Literal["auto", "weights", "int8"]
 
 
 class RequestFields(TypedDict, total=False):

@@ -184,6 +184,7 @@ TEST_CASE("a group says what it is made of, and holds no weight itself") {
   const HostMatrix matrix{DType::f32, numbers.data(), 4, 4};
   CHECK(!group->pack({&matrix, 1}));
   CHECK(group->check_heads(64));
+  CHECK(group->faster_in_int8() == group->shards()[0]->faster_in_int8());
 }
 
 TEST_CASE("devices share hardware where they or their shards are one, or have a core in common") {

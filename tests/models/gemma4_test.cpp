@@ -130,8 +130,8 @@ TEST_CASE("a Gemma 4 that drafts for itself in four bits shares all but its bloc
     const Folder own(name);
     LoadOptions alone;
     alone.blocks = four;
+    alone.drafts = true;
     LoadOptions draft = alone;
-    draft.drafts = true;
     draft.shared = loaded(own.folder.path());
     CHECK(test::same_bits(test::logits_at(own.folder.path(), draft),
                           test::logits_at(own.folder.path(), alone)));

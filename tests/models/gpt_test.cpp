@@ -100,8 +100,8 @@ TEST_CASE("drafts of the same weights in four bits share everything but the bloc
     write_case(folder, name);
     LoadOptions own;
     own.blocks = four;
+    own.drafts = true;
     LoadOptions draft = own;
-    draft.drafts = true;
     draft.shared = test::load(folder.path(), test::device(), {}).value();
     CHECK(test::same_bits(test::logits_at(folder.path(), draft),
                           test::logits_at(folder.path(), own)));

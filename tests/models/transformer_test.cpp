@@ -1,5 +1,6 @@
 #include "models/transformer.hpp"
 #include "tests/models/support.hpp"
+#include "tests/support/forwarding_device.hpp"
 
 #include <algorithm>
 #include <boost/json.hpp>
@@ -21,6 +22,29 @@ load_demo(const std::string& role, NumberFormat dtype = NumberFormat::automatic,
   auto model = test::load(test::demo(role), test::device("cpu", threads), options);
   REQUIRE_MESSAGE(model, model.error().text());
   return *model;
+}
+
+/// A processor on which 8 bits are faster, or not.
+class Measured final : public paceline::testing::ForwardingDevice {
+public:
+  explicit Measured(bool faster) : ForwardingDevice(test::device()), faster_(faster) {}
+  bool faster_in_int8() const override { return faster_; }
+
+private:
+  const bool faster_;
+};
+
+/// Returns what the demo target in mxfp4 has 8 bits for in a role.
+std::string in_8_bits(const EngineOptions& options, const char* role, Devices devices) {
+  LoadOptions how = load_formats(options, role);
+  how.blocks = gpu::Quantization{WeightFormat::mxfp4, ScaleChoice::floor};
+  const auto source = open_checkpoint(test::demo("target"), "target");
+  REQUIRE(source);
+  const auto stages = load_model(**source, std::move(devices), how);
+  REQUIRE_MESSAGE(stages, stages.error().text());
+  const ModelInfo& info = stages->front()->info();
+  return (info.activations.empty() ? "" : "rows ") +
+         std::string(info.kv_cache_dtype.empty() ? "" : "cache");
 }
 
 double log_sum_exp(const std::vector<float>& row) {
@@ -189,12 +213,31 @@ TEST_CASE("a model says what it is") {
   CHECK(load_demo("draft", NumberFormat::f32)->kv_shape(16).token_bytes == 2u * 2 * 2 * 32 * 4);
   CHECK(std::is_sorted(progress.begin(), progress.end()));
   CHECK(progress.back() == 1);
-  options.int8_cache = true;
+  options.kv_cache_dtype = KvCacheDtype::int8;
   const auto narrow = test::load(test::demo("target"), test::device(), options);
   REQUIRE(narrow);
   CHECK((*narrow)->kv_shape(16).token_bytes == 6u * 2 * 2 * (64 + 4));
   CHECK((*narrow)->cache_width() == doctest::Approx(68.0 / 128));
   CHECK((*model)->cache_width() == 1);
+}
+
+TEST_CASE(
+    "a draft is in 8 bits where all of its devices are faster with them, unless told not to") {
+  const auto faster = std::make_shared<Measured>(true);
+  const auto slower = std::make_shared<Measured>(false);
+  EngineOptions options;
+  CHECK(in_8_bits(options, "draft", {faster}) == "rows cache");
+  CHECK(in_8_bits(options, "draft", {faster, faster}) == "rows cache");
+  CHECK(in_8_bits(options, "draft", {faster, slower}) == "");
+  CHECK(in_8_bits(options, "draft", {slower}) == "");
+  CHECK(in_8_bits(options, "target", {faster}) == "");
+  options.draft_activations = Activations::bf16;
+  CHECK(in_8_bits(options, "draft", {faster}) == "cache");
+  options.draft_kv_cache_dtype = KvCacheDtype::as_weights;
+  CHECK(in_8_bits(options, "draft", {faster}) == "");
+  options.draft_activations = Activations::int8;
+  options.draft_kv_cache_dtype = KvCacheDtype::int8;
+  CHECK(in_8_bits(options, "draft", {slower}) == "rows cache");
 }
 
 TEST_CASE("a checkpoint of f32 can be run in bf16, and no checkpoint of bf16 in f16") {

@@ -103,12 +103,22 @@ TEST_CASE("a node in this process: gone in the middle of an answer, and back") {
   ask_until(engine, request, expected, drafted);
 }
 
-TEST_CASE("a type of cache is refused for a draft on a node, whose cache is its own") {
+TEST_CASE("formats are refused for a draft on a node, which loads it in its own way") {
   EngineOptions options;
   options.drafters = {"demo"};
   options.draft_devices = {"node://127.0.0.1:1"};
-  options.draft_kv_cache_dtype = KvCacheDtype::int8;
-  const Error error = refused(options);
-  CHECK(says(error, "EngineOptions::draft_kv_cache_dtype is int8"));
-  CHECK(says(error, "EngineOptions::draft_devices"));
+  const auto check_refused = [](const EngineOptions& given, std::string_view what) {
+    const Error error = refused(given);
+    CHECK(says(error, what));
+    CHECK(says(error, "EngineOptions::draft_devices"));
+  };
+  EngineOptions given = options;
+  given.draft_kv_cache_dtype = KvCacheDtype::int8;
+  check_refused(given, "EngineOptions::draft_kv_cache_dtype is int8");
+  given = options;
+  given.draft_activations = Activations::int8;
+  check_refused(given, "EngineOptions::draft_activations is int8");
+  given = options;
+  given.draft_weights = WeightFormat::mxfp4;
+  check_refused(given, "EngineOptions::draft_weights is mxfp4");
 }

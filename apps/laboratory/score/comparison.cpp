@@ -24,9 +24,9 @@ struct Loaded {
 /// What is compared with the checkpoint as it is.
 struct Subject {
   std::optional<gpu::Quantization> format;
-  bool int8_cache = false;
+  KvCacheDtype kv_cache_dtype = KvCacheDtype::automatic;
 
-  bool as_it_is() const { return !format && !int8_cache; }
+  bool as_it_is() const { return !format && kv_cache_dtype != KvCacheDtype::int8; }
 };
 
 models::LoadOptions load_options(const EngineOptions& o) {
@@ -97,7 +97,7 @@ struct WeightComparison::Parts {
                                                        const Subject& subject) const {
     models::LoadOptions how = load_options(options.engine);
     how.blocks = subject.format;
-    how.int8_cache = subject.int8_cache;
+    how.kv_cache_dtype = subject.kv_cache_dtype;
     how.shared = loaded.model;
     return models::load_model(*loaded.source, {device}, how).map([](models::Stages&& stages) {
       return stages.front();
@@ -192,13 +192,13 @@ std::optional<ModelInfo> WeightComparison::draft() const {
 Result<std::vector<WeightFigures>> WeightComparison::measure(
     const std::vector<TokenId>& tokens,
     const std::function<void(const std::string& what, double done)>& progress) const {
-  const bool int8_cache = parts_->options.engine.kv_cache_dtype == KvCacheDtype::int8;
+  const KvCacheDtype cached = parts_->options.engine.kv_cache_dtype;
   std::vector<Subject> all{Subject()};
-  if (int8_cache)
-    all.push_back({std::nullopt, true});
+  if (cached == KvCacheDtype::int8)
+    all.push_back({std::nullopt, cached});
   for (const WeightFormat format : parts_->options.formats)
     for (const ScaleChoice scales : {ScaleChoice::search, ScaleChoice::floor, ScaleChoice::ceil})
-      all.push_back({gpu::Quantization{format, scales}, int8_cache});
+      all.push_back({gpu::Quantization{format, scales}, cached});
   std::vector<WeightFigures> out;
   for (const Subject& subject : all) {
     const std::string what = subject.format ? to_string(subject.format->format) : target().weights;

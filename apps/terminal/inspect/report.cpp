@@ -79,6 +79,7 @@ boost::json::object checkpoint_json(const Checkpoint& c) {
       {"parameters", c.parameters},
       {"dtypes", boost::json::array(c.dtypes.begin(), c.dtypes.end())},
       {"weight_bytes", std::move(bytes)},
+      {"kv_cache_dtype", gpu::to_string(c.cached)},
       {"kv_bytes_per_token", c.kv_bytes_per_token()},
       {"state_bytes", c.state_bytes()},
       {"layers", c.config.layers},
@@ -233,14 +234,15 @@ std::string checkpoint_text(const Checkpoint& c, const std::string& role) {
       "  context          {}\n  vocabulary       {}\n"
       "  special tokens   {}\n  chat template    {}\n  end of text      {}\n"
       "  sampling         {}\n{}{}"
-      "  weights          {}\n{}  KV cache         {} a token, {} a full context\n{}",
+      "  weights          {}\n{}  KV cache         {} a token, {} a full context, in {}\n{}",
       role, c.name, c.folder, about, m.architecture, head, parameters_text(c),
       fmt::join(c.dtypes, ", "), m.layers, m.hidden, m.heads, m.kv_heads, m.head_dim,
       feed_forward_text(m), context_text(m), vocabulary_text(c), special_text(c), chat_text(c),
       fmt::join(c.defaults.end_of_text, ", "), sampling_text(c.defaults.warping),
       not_obeyed_text(c.defaults), missing_text(c.missing), human_bytes(c.weight_bytes()), parts,
       human_bytes(c.kv_bytes_per_token()),
-      human_bytes(c.kv_bytes_per_token() * std::uint64_t(m.context)), state_text(c));
+      human_bytes(c.kv_bytes_per_token() * std::uint64_t(m.context)), gpu::to_string(c.cached),
+      state_text(c));
 }
 
 std::string pair_text(const Pair& pair) {

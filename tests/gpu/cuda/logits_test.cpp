@@ -125,7 +125,7 @@ TEST_CASE("rows of 8 bits are refused where products round to bf16") {
   const gpu::testing::Gpus gpus(1);
   LoadOptions options;
   options.blocks = {WeightFormat::mxfp4};
-  options.int8_rows = true;
+  options.activations = Activations::int8;
   const auto model = test::load(test::demo("draft"), test::device("cuda:0"), options);
   REQUIRE(!model);
   CHECK(model.error().code == ErrorCode::unsupported);
