@@ -181,7 +181,8 @@ checkpoint as it is, in nats a token; the share of tokens at which both find the
 and how often, at temperature 1, a token is accepted that is drafted by these weights for the
 checkpoint as it is ("as draft": -d self:FORMAT), by the draft for these weights ("draft"), and by
 the draft in the same format ("draft too"). With --kv-cache-dtype int8 all but the checkpoint as it
-is have such a cache; one line more has it with the checkpoint's weights.)";
+is have such a cache; one line more has it with the checkpoint's weights. With --activations int8
+a line more of each format whose codes are integers has its rows rounded to 8 bits.)";
 
 } // namespace
 

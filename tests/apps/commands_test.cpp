@@ -188,6 +188,27 @@ TEST_CASE("score compares a cache of int8 with the checkpoint's own, alone and u
         doctest::Approx(formats[1].at("perplexity").to_number<double>()).epsilon(1e-5));
 }
 
+TEST_CASE("score compares rows of int8 with rows of bf16 under each format that has integers") {
+  const TemporaryFolder folder;
+  const auto file = folder.write("module.py", "import os\nimport sys\n\n\ndef main():\n    pass\n");
+  const auto object = paceline_json(
+      {"score", file, "--compare-weights", "mxfp8,mxfp4", "-d", "none", "--activations", "int8"});
+  const auto& formats = object.at("formats").as_array();
+  REQUIRE(formats.size() == 1 + 3 + 3 * 2);
+  const auto perplexity = [&](std::size_t i) {
+    return formats[i].at("perplexity").to_number<double>();
+  };
+  for (std::size_t i = 0; i < formats.size(); ++i)
+    CHECK(formats[i].as_object().contains("activations") == (i >= 4 && i % 2 == 1));
+  for (std::size_t i = 4; i < formats.size(); i += 2) {
+    CHECK(formats[i].at("scales") == formats[i + 1].at("scales"));
+    CHECK(perplexity(i + 1) != perplexity(i));
+    CHECK(perplexity(i + 1) == doctest::Approx(perplexity(i)).epsilon(0.02));
+  }
+  const auto alone = paceline_json({"score", file, "--weights", "mxfp4", "--activations", "int8"});
+  CHECK(alone.at("perplexity").to_number<double>() == doctest::Approx(perplexity(5)).epsilon(1e-5));
+}
+
 TEST_CASE("inspect counts keys and values as the cache would keep them") {
   const auto bytes = [](const std::vector<std::string>& options, const char* role) {
     std::vector<std::string> all{"inspect"};
@@ -301,7 +322,9 @@ TEST_CASE("inspect shows a draft out of the model itself, and the memory that it
   CHECK((whole - number(draft.at("shared_bytes"))) / own == doctest::Approx(3.76).epsilon(0.01));
   CHECK(object.at("pair").at("compatible") == true);
   CHECK(number(object.at("pair").at("bytes")) ==
-        whole + own + 2 * 1024 * number(alone.at("kv_bytes_per_token")));
+        whole + own +
+            1024 *
+                (number(alone.at("kv_bytes_per_token")) + number(draft.at("kv_bytes_per_token"))));
   check_complaint(run_paceline({"inspect", "-d", "self:q4"}), 2, {"--draft-model", "mxfp4"});
 }
 

@@ -25,8 +25,12 @@ struct Loaded {
 struct Subject {
   std::optional<gpu::Quantization> format;
   KvCacheDtype kv_cache_dtype = KvCacheDtype::automatic;
+  Activations activations = Activations::bf16;
 
-  bool as_it_is() const { return !format && kv_cache_dtype != KvCacheDtype::int8; }
+  bool rounds_rows() const { return activations == Activations::int8; }
+  bool as_it_is() const {
+    return !format && kv_cache_dtype != KvCacheDtype::int8 && !rounds_rows();
+  }
 };
 
 models::LoadOptions load_options(const EngineOptions& o) {
@@ -92,24 +96,30 @@ struct WeightComparison::Parts {
     return least([](const Loaded& l) { return l.model->info().max_model_len; });
   }
 
-  /// Loads the model as the subject; the parts that no format quantizes stay as they are.
+  /// Loads the model as the subject; the parts that no format quantizes stay as they are. A head
+  /// of integers is packed anew where its rows are rounded, too.
   Result<std::shared_ptr<const models::Model>> changed(const Loaded& loaded,
                                                        const Subject& subject) const {
     models::LoadOptions how = load_options(options.engine);
     how.blocks = subject.format;
     how.kv_cache_dtype = subject.kv_cache_dtype;
-    how.shared = loaded.model;
+    how.activations = subject.activations;
+    if (subject.rounds_rows())
+      how.log = base::Log([](LogLevel, const std::string&) {}); // Said with rows of bf16 already.
+    else
+      how.shared = loaded.model;
     return models::load_model(*loaded.source, {device}, how).map([](models::Stages&& stages) {
       return stages.front();
     });
   }
 
-  Result<WeightFigures> measure(const Subject& subject, const std::vector<TokenId>& tokens,
-                                const std::function<void(double)>& progress) const;
+  Result<std::optional<WeightFigures>> measure(const Subject& subject,
+                                               const std::vector<TokenId>& tokens,
+                                               const std::function<void(double)>& progress) const;
 };
 
-/// Compares the subject with the checkpoint.
-Result<WeightFigures>
+/// Compares the subject with the checkpoint; none: it is to round rows, and its weights do not.
+Result<std::optional<WeightFigures>>
 WeightComparison::Parts::measure(const Subject& subject, const std::vector<TokenId>& tokens,
                                  const std::function<void(double)>& progress) const {
   SideBySide::Models all;
@@ -124,6 +134,9 @@ WeightComparison::Parts::measure(const Subject& subject, const std::vector<Token
     auto model = changed(*from, subject);
     if (!model)
       return tl::unexpected(model.error());
+    if (role == SideBySide::subject && subject.rounds_rows() &&
+        (*model)->info().activations.empty())
+      return std::nullopt;
     all[role] = std::move(*model);
   }
   auto side = SideBySide::open(all, lane, context(), vocabulary());
@@ -192,22 +205,31 @@ std::optional<ModelInfo> WeightComparison::draft() const {
 Result<std::vector<WeightFigures>> WeightComparison::measure(
     const std::vector<TokenId>& tokens,
     const std::function<void(const std::string& what, double done)>& progress) const {
-  const KvCacheDtype cached = parts_->options.engine.kv_cache_dtype;
-  std::vector<Subject> all{Subject()};
-  if (cached == KvCacheDtype::int8)
-    all.push_back({std::nullopt, cached});
+  const EngineOptions& o = parts_->options.engine;
+  std::vector<Subject> all;
+  const auto add = [&](const std::optional<gpu::Quantization>& format) {
+    all.push_back({format, o.kv_cache_dtype});
+    if (o.activations == Activations::int8)
+      all.push_back({format, o.kv_cache_dtype, Activations::int8});
+  };
+  if (o.kv_cache_dtype == KvCacheDtype::int8)
+    all.emplace_back();
+  add(std::nullopt);
   for (const WeightFormat format : parts_->options.formats)
     for (const ScaleChoice scales : {ScaleChoice::search, ScaleChoice::floor, ScaleChoice::ceil})
-      all.push_back({gpu::Quantization{format, scales}, cached});
+      add(gpu::Quantization{format, scales});
   std::vector<WeightFigures> out;
+  double read = 0;
   for (const Subject& subject : all) {
     const std::string what = subject.format ? to_string(subject.format->format) : target().weights;
     auto figures = parts_->measure(subject, tokens, [&](double done) {
-      progress("Reading as " + what, (double(out.size()) + done) / double(all.size()));
+      progress("Reading as " + what, (read + done) / double(all.size()));
     });
     if (!figures)
       return tl::unexpected(figures.error());
-    out.push_back(std::move(*figures));
+    if (*figures)
+      out.push_back(std::move(**figures));
+    ++read;
   }
   return out;
 }

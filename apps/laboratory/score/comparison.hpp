@@ -17,8 +17,8 @@ namespace paceline::apps {
 class WeightComparison {
 public:
   struct Options {
-    /// target, device, threads, dtype and max_model_len are used; kv_cache_dtype for all but the
-    /// checkpoint and the draft as they are.
+    /// target, device, threads, dtype and max_model_len are used; kv_cache_dtype and activations
+    /// for all but the checkpoint and the draft as they are.
     EngineOptions engine;
     std::vector<WeightFormat> formats;
     std::string draft; ///< Name of a model; empty: none.
@@ -36,8 +36,9 @@ public:
   int context() const; ///< The context of both, as the options cut it.
 
   /// Returns the figures of the checkpoint, then with another cache, if one is asked for, and then
-  /// of every format with every choice of scales. Holds one of them in memory at a time. tokens: at
-  /// least 2. progress: called with what is read, and how far all of it is.
+  /// of every format with every choice of scales; each also with rows of int8, if these are asked
+  /// for and its weights are integers. Holds one of them in memory at a time. tokens: at least 2.
+  /// progress: called with what is read, and how far all of it is.
   Result<std::vector<WeightFigures>>
   measure(const std::vector<TokenId>& tokens,
           const std::function<void(const std::string& what, double done)>& progress) const;

@@ -19,6 +19,8 @@ boost::json::object figures_json(const WeightFigures& f) {
       {"self_acceptance", f.self_acceptance},
       {"draft_acceptance", boost::json::value_from(f.draft_acceptance)},
       {"same_format_draft_acceptance", boost::json::value_from(f.same_format_draft_acceptance)}};
+  if (!f.activations.empty())
+    object["activations"] = f.activations;
   if (!f.kv_cache_dtype.empty())
     object["kv_cache_dtype"] = f.kv_cache_dtype;
   object["scales"] = f.scales ? boost::json::value(to_string(*f.scales)) : boost::json::value();
@@ -26,7 +28,10 @@ boost::json::object figures_json(const WeightFigures& f) {
 }
 
 std::string formats(const WeightFigures& f) {
-  return f.kv_cache_dtype.empty() ? f.weights : f.weights + ", " + f.kv_cache_dtype + " cache";
+  std::string text = f.weights;
+  if (!f.activations.empty())
+    text += ", " + f.activations + " activations";
+  return f.kv_cache_dtype.empty() ? text : text + ", " + f.kv_cache_dtype + " cache";
 }
 
 std::string share(const std::optional<double>& value) {

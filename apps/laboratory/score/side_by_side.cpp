@@ -69,9 +69,11 @@ WeightFigures SideBySide::figures() const {
     return readers_[role] ? std::optional(mean(sum)) : std::nullopt;
   };
   WeightFigures out;
-  out.weights = readers_[subject]->model().info().weights;
-  out.kv_cache_dtype = readers_[subject]->model().info().kv_cache_dtype;
-  out.weight_bytes = readers_[subject]->model().info().weight_bytes;
+  const ModelInfo& info = readers_[subject]->model().info();
+  out.weights = info.weights;
+  out.activations = info.activations;
+  out.kv_cache_dtype = info.kv_cache_dtype;
+  out.weight_bytes = info.weight_bytes;
   out.perplexity = std::exp(-mean(logprob_));
   out.kl_divergence = mean(divergence_);
   out.same_top = mean(double(same_top_));

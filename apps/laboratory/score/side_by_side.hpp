@@ -22,6 +22,7 @@ namespace paceline::apps {
 struct WeightFigures {
   std::string weights;               ///< Format of the blocks, such as "mxfp6".
   std::optional<ScaleChoice> scales; ///< None: the checkpoint's own weights.
+  std::string activations;           ///< Same as ModelInfo::activations.
   std::string kv_cache_dtype;        ///< Same as ModelInfo::kv_cache_dtype.
   std::size_t weight_bytes = 0;
   double perplexity = 0;
