@@ -188,7 +188,7 @@ TEST_CASE("a stream says who wrote each token if it is asked to, and only beside
                     {"ignore_eos", true},
                     {"stream", true},
                     {"stream_options", {{"include_usage", true}}},
-                    {"speculation", {{"mode", "sync"}, {"sources", true}}}};
+                    {"speculation", {{"mode", "sync"}, {"window", 3}, {"sources", true}}}};
   for (const bool chat : {true, false}) {
     CAPTURE(chat);
     body["messages"] = json::array{{{"role", "user"}, {"content", "def f(x):"}}};
